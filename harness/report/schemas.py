@@ -1,0 +1,33 @@
+"""The JSON Schemas that are published under docs/schemas/: `python -m harness.report.schemas` writes them again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.paths import REPOSITORY
+from harness.report.compare_model import CompareReport
+
+FOLDER = REPOSITORY / "docs" / "schemas"
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """File name -> schema of the contract behind it."""
+    return {"compare.schema.json": CompareReport.model_json_schema(mode="serialization")}
+
+
+def text_of(schema: dict[str, Any]) -> str:
+    """A schema as the file holds it."""
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def write(folder: Path = FOLDER) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, schema in schemas().items():
+        (folder / name).write_text(text_of(schema), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,52 @@
+"""Our own numpy references as the subject, in the harness's process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import __version__
+from harness.guard import GuardedBuffer
+from harness.subjects.base import Kernel, Origin, Produced
+from harness.verdicts import Verdict
+from kernels import provider
+from kernels.units import Unit
+from oracles.worker_process import ProviderError
+
+
+class OwnKernels:
+    """`--subject reference`: kernels/<dialect>/<name>/reference.py."""
+
+    name = "reference"
+    version = __version__
+
+    def dequantize(
+        self, unit: Unit, data: npt.NDArray[np.uint8], shape: tuple[int, ...], *, repeat: int, timeout: float
+    ) -> Produced:
+        """Decode into memory that was poisoned before, between guard zones; the seconds are those of the decode."""
+        out = GuardedBuffer(4 * int(np.prod(shape, dtype=np.int64)))
+        values = out.array(np.float32, shape)
+        start = time.perf_counter()
+        provider.dequantize(unit.encoding, data, shape, out=values)
+        seconds = time.perf_counter() - start
+        if overrun := out.overrun():
+            raise ProviderError(Verdict.FAIL_OOB, f"{unit.encoding}: the reference {overrun} of its output")
+        unstable = None
+        for _ in range(repeat - 1):
+            again = provider.dequantize(unit.encoding, data, shape)
+            if not np.array_equal(again.view(np.uint32), values.view(np.uint32)):
+                unstable = "the bits changed from one run to the next"
+        kernel = Kernel("cpu", f"kernels/{unit.dialect}/{unit.name}/reference.py:decode")
+        return Produced(values, seconds, kernel, unstable)
+
+    def origin(self, unit: Unit) -> Origin:
+        return Origin(file=str(unit.path / "reference.py"), function="decode")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "own kernels", "backend": "cpu"}

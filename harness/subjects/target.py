@@ -1,0 +1,82 @@
+"""What `--subject` names: `module`, `module:function`, `FILE.py` or `FILE.py:function`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.errors import UsageProblem
+from harness.text import printable
+
+OPS = ("dequantize", "quantize", "matmul")
+"""The functions that a subject may have (DESIGN: a subject in Python)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parsed `--subject`. One of `file` and `module` is set; `function` None means the whole module."""
+
+    text: str
+    file: Path | None
+    module: str | None
+    function: str | None
+
+
+def parse_target(text: str) -> Target:
+    """Read a `--subject` that names Python code. Raises UsageProblem when it cannot be a file or a module."""
+    place, colon, function = text.rpartition(":")
+    if not colon:
+        place, function = text, ""
+    if colon and not function.isidentifier():
+        raise UsageProblem(
+            f"--subject {printable(text)}: {printable(function)!r} is not the name of a function"
+        )
+    if place.endswith(".py"):
+        file = Path(place).expanduser().absolute()
+        if not file.is_file():
+            raise UsageProblem(f"--subject {printable(text)}: there is no file {printable(str(file))}")
+        return Target(text, file, None, function or None)
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise UsageProblem(
+            f"--subject {printable(text)}: wanted module:function, FILE.py:function or a known name"
+        )
+    return Target(text, None, place, function or None)
+
+
+def load_ops(target: Target) -> dict[str, Callable[..., Any]]:
+    """Import the target and return its functions by op.
+
+    A function that is named singly and is called neither `quantize` nor `matmul` is taken as `dequantize`. The folder
+    of a file, or the current folder for a module, comes first on `sys.path`, as when Python runs the file.
+    Raises AttributeError, ImportError and whatever the code raises while it is imported.
+    """
+    module = _import(target)
+    if target.function is not None:
+        function = getattr(module, target.function)
+        op = target.function if target.function in OPS else "dequantize"
+        return {op: function}
+    found = {op: getattr(module, op) for op in OPS if callable(getattr(module, op, None))}
+    if not found:
+        raise AttributeError(f"{target.text} has none of {', '.join(OPS)}")
+    return found
+
+
+def _import(target: Target) -> ModuleType:
+    if target.file is None:
+        assert target.module is not None
+        sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(target.module)
+    sys.path.insert(0, str(target.file.parent))
+    spec = importlib.util.spec_from_file_location(target.file.stem, target.file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{target.file} cannot be loaded as a module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[target.file.stem] = module
+    spec.loader.exec_module(module)
+    return module

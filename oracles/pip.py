@@ -1,0 +1,64 @@
+"""pip as a downloader: started by the interpreter that has it, told by progress lines, failing with a reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+
+from harness.errors import Unavailable
+from harness.text import printable
+
+SHOWN_LINES = 6
+# pip's settings that would contradict a lock; the user's mirrors and certificates stay in force.
+OVERRIDDEN = {"PIP_CONSTRAINT": os.devnull, "PIP_REQUIRE_VIRTUALENV": "0"}
+DROPPED = ("PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIREMENT", "PIP_NO_BINARY", "PIP_REPORT")
+
+Progress = Callable[[str], None]
+
+
+def run_step(command: Sequence[str], *, what: str, tell: Progress) -> None:
+    """Run one step of an installation, passing on what is downloaded.
+
+    Raises Unavailable with the end of its output when it fails.
+    """
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTHON") and name not in DROPPED
+    }
+    last: list[str] = []
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**env, **OVERRIDDEN},
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last = [*last, line.strip()][-SHOWN_LINES:]
+            if line.lstrip().startswith(("Downloading ", "Installing ")):
+                tell(printable(line.strip()))
+    if process.returncode:
+        end = " | ".join(printable(line, 300) for line in last if line)
+        raise Unavailable(f"{what} failed (status {process.returncode}): {end}")
+
+
+def run_pip(arguments: Sequence[str], *, what: str, python: str, tell: Progress) -> None:
+    """Run pip with the interpreter `python`, or from an environment made for the purpose where that one has no pip."""
+    options = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
+    verb, *rest = arguments
+    if subprocess.run([python, "-I", "-c", "import pip"], capture_output=True, check=False).returncode == 0:
+        run_step([python, "-I", "-m", "pip", verb, *options, *rest], what=f"fetching {what}", tell=tell)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run_step([python, "-I", "-m", "venv", folder], what="making an environment with pip", tell=tell)
+        run_step(
+            [f"{folder}/bin/python", "-I", "-m", "pip", verb, *options, *rest],
+            what=f"fetching {what}",
+            tell=tell,
+        )

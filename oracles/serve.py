@@ -1,0 +1,195 @@
+"""The worker's side of the protocol: read a request, run the op, write the answer, until the stream ends.
+
+A worker is a Python file that says what it offers (`Provider`) and calls `serve`. It is started by path, so it loads
+this file by path too, and this file loads `wire.py` beside it in the same way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+
+def load_beside(name: str) -> ModuleType:
+    """A module of this folder by its path, under a name that no engine's package has."""
+    path = Path(__file__).resolve().parent / f"{name}.py"
+    alias = f"_harness_{name}"
+    if alias not in sys.modules:
+        spec = importlib.util.spec_from_file_location(alias, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"cannot load {path}")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[alias] = module
+        spec.loader.exec_module(module)
+    return sys.modules[alias]
+
+
+wire = load_beside("wire")
+
+
+class Refusal(Exception):
+    """An answer that is an error: its kind and a message for a person."""
+
+    kind = "exception"
+
+
+class BadRequest(Refusal):
+    """The request contradicts itself or the format: a wrong number of bytes, a row that no block fits."""
+
+    kind = "bad_request"
+
+
+class Unsupported(Refusal):
+    """The provider does not have this op for this encoding."""
+
+    kind = "unsupported"
+
+
+class OutOfBounds(Refusal):
+    """The engine wrote outside the buffer that it was given."""
+
+    kind = "out_of_bounds"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an op gives back. `seconds` is the op alone, without reading, writing or preparing buffers."""
+
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    seconds: float = 0.0
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+Op = Callable[[dict[str, Any], dict[str, np.ndarray]], Reply]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """What a worker offers: `encodings[op]` lists the encodings of each op; ops without encodings list none."""
+
+    name: str
+    version: str
+    ops: Mapping[str, Op]
+    encodings: Mapping[str, tuple[str, ...]]
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+    def hello(self) -> dict[str, Any]:
+        return {
+            "protocol": wire.PROTOCOL,
+            "provider": self.name,
+            "version": self.version,
+            "engine": dict(self.engine),
+            "ops": {op: list(self.encodings.get(op, ())) for op in self.ops},
+            "python": sys.version.split()[0],
+            "sys_path": list(sys.path),
+        }
+
+
+def serve(provider: Provider) -> None:
+    """Answer requests from standard input until it ends or `shutdown` is asked for.
+
+    Standard output is moved away first and replaced by standard error, so that an engine's prints cannot reach the
+    stream; standard input becomes empty for the same reason.
+    """
+    requests, answers = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    while (frame := wire.read_frame(requests)) is not None:
+        header, arrays = frame
+        del frame
+        pieces = _answer(provider, header, arrays)
+        try:
+            wire.write_pieces(answers, pieces)
+        except BrokenPipeError:
+            return
+        del arrays, pieces
+        if header.get("op") == "shutdown":
+            return
+
+
+def _answer(provider: Provider, header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> list[memoryview]:
+    """The frame that answers one request, whatever happens in the op."""
+    try:
+        reply = _run(provider, header.get("op"), header.get("params", {}), arrays)
+        done = {"id": header.get("id"), "ok": True, "seconds": reply.seconds, "result": dict(reply.result)}
+        return list(wire.encode(done, reply.arrays))
+    except Refusal as refusal:
+        kind, message = refusal.kind, str(refusal)
+    except Exception as error:  # noqa: BLE001  whatever an engine raises costs this one request
+        traceback.print_exc()
+        kind, message = "exception", f"{type(error).__name__}: {error}"
+    failed = {"id": header.get("id"), "ok": False, "error": {"kind": kind, "message": message}}
+    return list(wire.encode(failed, {}))
+
+
+def _run(provider: Provider, op: object, params: object, arrays: dict[str, np.ndarray]) -> Reply:
+    if op == "hello":
+        return Reply(result=provider.hello())
+    if op == "shutdown":
+        return Reply()
+    if not isinstance(op, str) or op not in provider.ops:
+        raise Unsupported(f"{provider.name} has no op {op!r}")
+    if not isinstance(params, dict):
+        raise BadRequest("params must be an object")
+    encodings = provider.encodings.get(op, ())
+    if encodings and params.get("encoding") not in encodings:
+        raise Unsupported(f"{provider.name} has no {op} for {params.get('encoding')!r}")
+    return provider.ops[op](params, arrays)
+
+
+GUARD_BYTES = 64
+POISON = 0xFF
+
+
+class Guarded:
+    """An output buffer filled with 0xFF (a NaN in every float type) between two guards of 64 bytes.
+
+    What an engine leaves unwritten stays poison and fails the comparison; what it writes outside is found by `check`.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+        self._all = np.full(nbytes + 2 * GUARD_BYTES, POISON, np.uint8)
+        self.array = self._all[GUARD_BYTES : GUARD_BYTES + nbytes].view(dtype).reshape(shape)
+        self.address = self.array.ctypes.data
+
+    def check(self) -> np.ndarray:
+        """The array, once both guards were found untouched. Raises OutOfBounds."""
+        for side, guard in (("before", self._all[:GUARD_BYTES]), ("after", self._all[-GUARD_BYTES:])):
+            if touched := np.flatnonzero(guard != POISON).size:
+                raise OutOfBounds(
+                    f"the engine wrote {touched} bytes {side} its {self.array.nbytes}-byte output"
+                )
+        return self.array
+
+
+def shape_of(params: Mapping[str, Any], key: str = "shape") -> tuple[int, ...]:
+    """A shape from a request's params: 1 to 8 sizes of at least 0. Raises BadRequest."""
+    shape = params.get(key)
+    if (
+        not isinstance(shape, list)
+        or not 1 <= len(shape) <= wire.MAX_DIMENSIONS
+        or any(type(size) is not int or size < 0 for size in shape)
+    ):
+        raise BadRequest(f"{key} must be a list of 1 to {wire.MAX_DIMENSIONS} sizes, got {str(shape)[:80]}")
+    return tuple(shape)
+
+
+def array_of(arrays: Mapping[str, np.ndarray], name: str, dtype: str) -> np.ndarray:
+    """An array of a request, with the dtype that the op needs. Raises BadRequest."""
+    if name not in arrays:
+        raise BadRequest(f"the array {name!r} is missing")
+    if arrays[name].dtype != np.dtype(dtype):
+        raise BadRequest(f"the array {name!r} is {arrays[name].dtype}, wanted {dtype}")
+    return arrays[name]
