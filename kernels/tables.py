@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from harness.errors import BadInput
+from harness.rows.strict_yaml import read_mapping
 from kernels.units import Unit
 
 
@@ -52,5 +52,4 @@ def load_table(folder: Path, name: str) -> NDArray[Any]:
 
 @cache
 def _stated(folder: Path) -> dict[str, dict[str, Any]]:
-    document: dict[str, dict[str, Any]] = yaml.safe_load((folder / "tables.yaml").read_text(encoding="utf-8"))
-    return document
+    return read_mapping(folder / "tables.yaml")

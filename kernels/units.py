@@ -11,14 +11,14 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
-import yaml
 from pydantic import ConfigDict, StrictBool, StrictInt, TypeAdapter, ValidationError
 
 from harness.errors import BadInput, UsageProblem
 from harness.paths import KERNELS
+from harness.rows.strict_yaml import read_mapping
 
 TYPE_BYTES = {
     "u8": 1,
@@ -37,10 +37,10 @@ TYPE_BYTES = {
 Role = Literal[
     "scale", "min", "sub_scale", "sub_scale_and_scale", "code", "code_high", "index", "sign", "value", "sum"
 ]
-"""What a field is for. `scale` and `min` are floating point; `sub_scale` holds packed integers that multiply them, `sub_scale_and_scale` such
-integers and a half-precision scale in the upper nibbles of its words;
-`code` and `code_high` are the low and high bits of the quantized values, `index` of a position in a table;
-`value` is stored as it is decoded; `sum` repeats what the codes say already."""
+"""What a field is for. `scale` and `min` are floating point; `sub_scale` holds packed integers that multiply them,
+`sub_scale_and_scale` such integers and a half-precision scale in the upper nibbles of its words; `code` and `code_high`
+are the low and high bits of the quantized values, `index` those of a position in a table, `sign` of signs; `value` is
+stored as it is decoded; `sum` repeats what the codes say already."""
 
 _CLOSED = ConfigDict(extra="forbid")
 _Positive = Annotated[StrictInt, pydantic.Field(gt=0)]
@@ -137,7 +137,7 @@ def _load(root: Path) -> dict[str, Unit]:
 
 def read_unit(file: Path) -> Unit:
     """The unit that `file` describes. Raises BadInput naming the field that is wrong."""
-    document = _parse(file)
+    document = read_mapping(file)
     for key in _FROM_DIRECTORY:
         if key in document:
             raise BadInput(file=file, field=key, got=document[key], wanted="nothing: the folder says it")
@@ -147,25 +147,11 @@ def read_unit(file: Path) -> Unit:
         found = _schema().validate_python(document | derived)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BadInput(file=file, field=where, got=first["input"], wanted=first["msg"]) from None
+        where = ".".join(str(part) for part in first["loc"])
+        got = "nothing" if first["type"] == "missing" else first["input"]
+        raise BadInput(file=file, field=where, got=got, wanted=first["msg"]) from None
     _check_geometry(file, found)
     return found
-
-
-def _parse(file: Path) -> dict[str, Any]:
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        document = yaml.load(file.read_bytes(), Loader=loader)  # noqa: S506 - both are safe loaders
-    except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        line = f"line {mark.line + 1}" if mark else "the document"
-        raise BadInput(
-            file=file, field=line, got=getattr(problem, "problem", problem), wanted="valid YAML"
-        ) from None
-    if not isinstance(document, dict):
-        raise BadInput(file=file, field="the document", got=type(document).__name__, wanted="a mapping")
-    return document
 
 
 def _check_geometry(file: Path, found: Unit) -> None:

@@ -16,10 +16,9 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,17 +30,12 @@ from harness.errors import Unavailable
 from harness.paths import cache_root
 from harness.text import printable
 from oracles.pins import Pin
+from oracles.pip import Progress, run_step
 
 MARKER = "ready.json"
 MARKER_SCHEMA = 1
-SHOWN_LINES = 6
 # What pip and venv bring along; a worker's environment keeps the locked packages alone.
 TOOLS = ("pip", "setuptools")
-# pip's settings that would contradict the lock; the user's mirrors and certificates stay in force.
-OVERRIDDEN = {"PIP_CONSTRAINT": os.devnull, "PIP_REQUIRE_VIRTUALENV": "0"}
-DROPPED = ("PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIREMENT", "PIP_NO_BINARY", "PIP_REPORT")
-
-Progress = Callable[[str], None]
 
 
 class State(StrEnum):
@@ -183,9 +177,14 @@ def _install(pin: Pin, path: Path, tell: Progress) -> dict[str, dict[str, str]]:
     ]
     tell(f"{pin.name}: downloading {pin.package} {pin.version} and what it needs")
     _run(command, pin, f"{pin.package} {pin.version}", tell)
-    installs = json.loads(report.read_text("utf-8"))["install"]
-    report.unlink()
-    return {entry["metadata"]["name"]: _provenance(entry) for entry in installs}
+    try:
+        installs = json.loads(report.read_text("utf-8"))["install"]
+        report.unlink()
+        return {entry["metadata"]["name"]: _provenance(entry) for entry in installs}
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unavailable(
+            f"oracle {pin.name}: pip's report cannot be read ({type(error).__name__})"
+        ) from None
 
 
 def _provenance(entry: dict[str, Any]) -> dict[str, str]:
@@ -213,30 +212,10 @@ def _base_python() -> str:
 
 
 def _run(command: list[str], pin: Pin, what: str, tell: Progress) -> None:
-    """Run one step, passing on what pip downloads; Unavailable with the end of its output when it fails."""
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PYTHON") and name not in DROPPED
-    }
-    last: list[str] = []
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**env, **OVERRIDDEN},
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            last = [*last, line.strip()][-SHOWN_LINES:]
-            if line.lstrip().startswith(("Downloading ", "Installing ")):
-                tell(f"{pin.name}: {printable(line.strip())}")
-    if process.returncode:
-        end = " | ".join(printable(line, 300) for line in last if line)
-        raise Unavailable(f"oracle {pin.name}: installing {what} failed (status {process.returncode}): {end}")
+    """Run one step, passing on what pip downloads. Raises Unavailable with the end of its output when it fails."""
+    run_step(
+        command, what=f"oracle {pin.name}: installing {what}", tell=lambda line: tell(f"{pin.name}: {line}")
+    )
 
 
 def _differences(path: Path, name: str, version: str, *, contents: bool) -> Iterator[str]:

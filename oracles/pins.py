@@ -1,4 +1,7 @@
-"""The pins: which package at which version each oracle is, and what it is for. Data from `oracles/**/pin.yaml`."""
+"""The pins: which package at which version each oracle is, and what it is for.
+
+Data from `oracles/<engine>/pin.yaml` and, where an engine has several, `oracles/<engine>/<name>/pin.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import difflib
 import functools
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Level = Literal["recognize", "tensors", "layers", "logits", "tokens"]
-Sha256 = Field(pattern=r"^[0-9a-f]{64}$")
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 # Every worker runs these; a change in one of them is a change in every oracle.
 SHARED_FILES = ("serve.py", "wire.py")
@@ -38,7 +41,7 @@ class Pin(BaseModel):
     engine: str
     package: str
     version: str
-    wheels: dict[str, str]
+    wheels: dict[str, Sha256]
     role: Literal["judge", "second"]
     levels: tuple[Level, ...]
     ops: tuple[str, ...]
@@ -67,7 +70,8 @@ class Pin(BaseModel):
 @functools.cache
 def load_pins(folder: Path = ORACLES) -> Mapping[str, Pin]:
     """Every pin below `folder`, by name. Raises BadInput naming the file and the field of a broken one."""
-    pins = [_load_pin(path) for path in sorted(folder.glob("**/pin.yaml"))]
+    paths = sorted([*folder.glob("*/pin.yaml"), *folder.glob("*/*/pin.yaml")])
+    pins = [_load_pin(path) for path in paths]
     return {pin.name: pin for pin in pins}
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from harness.errors import Unavailable
 from harness.paths import KERNELS, ORACLES
 from oracles import install, known, pins
-from oracles.install import Environment, Progress
+from oracles.install import Environment
 from oracles.pins import Pin, pins_for
+from oracles.pip import Progress
 from oracles.worker_process import Answer, Expected, ProviderError, Unsupported, Worker
 
 __all__ = ["Answer", "Oracle", "Pool", "ProviderError", "Unsupported", "Worker", "open_oracle", "pins_for"]
@@ -68,6 +69,11 @@ class Oracle:
     def ops(self) -> dict[str, tuple[str, ...]]:
         """op -> encodings that the provider says it has, failed ones included."""
         return {op: tuple(encodings) for op, encodings in self._worker.hello.get("ops", {}).items()}
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the provider tells about itself beyond its identity: block sizes, partners of its dot products."""
+        return dict(self._worker.hello.get("details", {}))
 
     def supports(self, op: str, encoding: str) -> bool:
         """True when the provider has the op for the encoding and its known answers hold."""

@@ -75,13 +75,17 @@ Op = Callable[[dict[str, Any], dict[str, np.ndarray]], Reply]
 
 @dataclass(frozen=True)
 class Provider:
-    """What a worker offers: `encodings[op]` lists the encodings of each op; ops without encodings list none."""
+    """What a worker offers: `encodings[op]` lists the encodings of each op; ops without encodings list none.
+
+    `engine` identifies what runs and becomes part of evidence; `details` is whatever else a caller may want to know.
+    """
 
     name: str
     version: str
     ops: Mapping[str, Op]
     encodings: Mapping[str, tuple[str, ...]]
     engine: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def hello(self) -> dict[str, Any]:
         return {
@@ -89,6 +93,7 @@ class Provider:
             "provider": self.name,
             "version": self.version,
             "engine": dict(self.engine),
+            "details": dict(self.details),
             "ops": {op: list(self.encodings.get(op, ())) for op in self.ops},
             "python": sys.version.split()[0],
             "sys_path": list(sys.path),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -26,7 +25,10 @@ import numpy as np
 from harness.text import printable
 from harness.verdicts import Verdict
 from oracles import wire
-from oracles.wire import ArraySpec, WireError
+from oracles.exchange import Exchange, Expected, Mismatch, Wanted
+from oracles.wire import WireError
+
+__all__ = ["Answer", "Expected", "ProviderError", "Unsupported", "Worker"]
 
 PIPE_BYTES = 1 << 20
 STDERR_TAIL_BYTES = 8 << 10
@@ -62,10 +64,6 @@ class Answer:
     result: dict[str, Any]
     arrays: dict[str, np.ndarray]
     seconds: float
-
-
-Expected = Mapping[str, tuple[str, tuple[int, ...]]]
-"""The arrays that an answer has to hold, by name: dtype and shape."""
 
 
 class Worker:
@@ -120,7 +118,7 @@ class Worker:
     @property
     def pid(self) -> int | None:
         """The process id while it lives, else None."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
+        return self._process.pid if self._process is not None and not _has_ended(self._process) else None
 
     def stderr_tail(self) -> str:
         """The end of what the worker wrote to stderr (8 KiB at most), made safe for a terminal line by line."""
@@ -157,14 +155,14 @@ class Worker:
         with self._lock:
             if self.pid is None:
                 self._revive()
-            return self._ask(op, params or {}, arrays or {}, timeout, _Wanted(expect, into or {}, limit))
+            return self._ask(op, params or {}, arrays or {}, timeout, Wanted(expect, into or {}, limit))
 
     def close(self) -> None:
         """Ask the process to end, and end it. May be called more than once."""
         with self._lock:
             if self.pid is not None:
                 with contextlib.suppress(ProviderError):
-                    self._ask("shutdown", {}, {}, GRACE_SECONDS, _Wanted({}, {}, 0))
+                    self._ask("shutdown", {}, {}, GRACE_SECONDS, Wanted({}, {}, 0))
             self._bury(kill=False)
             if self._stderr is not None:
                 self._stderr.close()
@@ -175,6 +173,8 @@ class Worker:
             self._stderr = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115  lives as long as the worker
             # Append mode, so that the file can be cut while the worker goes on writing.
             fcntl.fcntl(self._stderr.fileno(), fcntl.F_SETFL, os.O_APPEND)
+        # What it writes on the way to its first answer belongs to that answer.
+        self._call_starts_at = self._stderr_size()
         try:
             self._process = subprocess.Popen(
                 self.command,
@@ -194,7 +194,7 @@ class Worker:
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             _widen_pipe(stream.fileno())
-        answer = self._ask("hello", {}, {}, self._start_timeout, _Wanted({}, {}, 0))
+        answer = self._ask("hello", {}, {}, self._start_timeout, Wanted({}, {}, 0))
         if answer.result.get("protocol") != wire.PROTOCOL:
             self._bury(kill=True)
             raise ProviderError(
@@ -209,7 +209,7 @@ class Worker:
         params: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray],
         timeout: float,
-        wanted: _Wanted,
+        wanted: Wanted,
     ) -> Answer:
         process = self._process
         assert process is not None
@@ -217,9 +217,10 @@ class Worker:
         assert process.stdout is not None
         self._next_id += 1
         pieces = wire.encode({"id": self._next_id, "op": op, "params": dict(params)}, arrays)
-        exchange = _Exchange(process.stdin.fileno(), process.stdout.fileno(), pieces, wanted)
+        exchange = Exchange(process.stdin.fileno(), process.stdout.fileno(), pieces, wanted)
         in_step = False
-        self._call_starts_at = self._stderr_size()
+        if op != "hello":
+            self._call_starts_at = self._stderr_size()
         try:
             header, got = exchange.run(time.monotonic() + timeout)
             if header.get("id") != self._next_id:
@@ -229,7 +230,7 @@ class Worker:
         except TimeoutError:
             self._bury(kill=True)
             raise self._failure(Verdict.TIMEOUT, f"no answer to {op} within {timeout:g} s") from None
-        except _Mismatch as mismatch:
+        except Mismatch as mismatch:
             self._bury(kill=True)
             raise self._failure(mismatch.verdict, f"{op}: {mismatch}") from None
         except WireError as error:
@@ -262,12 +263,14 @@ class Worker:
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-        if not kill:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
-        # The group holds what the engine itself may have started; it outlives its leader.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        deadline = time.monotonic() + (0 if kill else GRACE_SECONDS)
+        while not _has_ended(process) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        # The group holds what the engine itself may have started; it outlives its leader, whose id nobody else can
+        # have before its status was collected.
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         status = process.wait()
         if status >= 0:
             return f"exit status {status}"
@@ -280,6 +283,16 @@ class Worker:
             fd = self._stderr.fileno()
             if os.fstat(fd).st_size > STDERR_KEPT_BYTES:
                 os.ftruncate(fd, 0)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended, without collecting its status where the system can tell (macOS before Python 3.13 cannot)."""
+    if process.returncode is not None or not hasattr(os, "waitid"):
+        return process.poll() is not None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 def _answer_of(
@@ -298,125 +311,6 @@ def _answer_of(
     if kind == "unsupported":
         raise Unsupported(message, stderr())
     raise ProviderError(_VERDICT_OF_KIND.get(kind, Verdict.ERROR_RUN), message, stderr(), kind)
-
-
-class _Mismatch(Exception):
-    """The answer announces an array that was not asked for, or of another dtype or shape."""
-
-    def __init__(self, verdict: Verdict, message: str) -> None:
-        super().__init__(message)
-        self.verdict = verdict
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What an answer may hold, checked against its header before anything is allocated."""
-
-    expect: Expected | None
-    into: Mapping[str, np.ndarray]
-    limit: int
-
-    def allocate(self, specs: Sequence[ArraySpec]) -> dict[str, np.ndarray]:
-        if self.expect is not None:
-            self._compare(self.expect, {spec.name: spec for spec in specs})
-        if (total := sum(spec.nbytes for spec in specs)) > self.limit:
-            raise WireError(f"arrays of {total} bytes are over the limit of {self.limit}")
-        return {spec.name: self._buffer(spec) for spec in specs}
-
-    def _compare(self, expect: Expected, specs: Mapping[str, ArraySpec]) -> None:
-        for name in sorted(set(expect) ^ set(specs)):
-            what = "is missing" if name in expect else "was not asked for"
-            raise _Mismatch(Verdict.FAIL_SHAPE, f"the array {name!r} {what}")
-        for name, (dtype, shape) in expect.items():
-            if specs[name].shape != tuple(shape):
-                raise _Mismatch(
-                    Verdict.FAIL_SHAPE,
-                    f"the array {name!r} has the shape {list(specs[name].shape)}, wanted {list(shape)}",
-                )
-            if specs[name].dtype != dtype:
-                raise _Mismatch(
-                    Verdict.FAIL_DTYPE, f"the array {name!r} is {specs[name].dtype}, wanted {dtype}"
-                )
-
-    def _buffer(self, spec: ArraySpec) -> np.ndarray:
-        given = self.into.get(spec.name)
-        if given is None:
-            return spec.allocate()
-        if given.dtype != np.dtype(spec.dtype) or given.shape != spec.shape or not given.flags.c_contiguous:
-            raise ValueError(
-                f"the array given for {spec.name!r} is not a contiguous {spec.dtype} {spec.shape}"
-            )
-        return given
-
-
-class _Exchange:
-    """One request and its answer over two non-blocking pipes, both moved on at once, within a deadline."""
-
-    def __init__(self, to: int, back: int, pieces: list[memoryview], wanted: _Wanted) -> None:
-        self._to = to
-        self._back = back
-        self._pieces = [piece for piece in pieces if len(piece)][::-1]
-        self._wanted = wanted
-
-    @property
-    def sent_all(self) -> bool:
-        return not self._pieces
-
-    def run(self, deadline: float) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The answer's header and arrays. Raises TimeoutError, EOFError, WireError, _Mismatch."""
-        with selectors.DefaultSelector() as self._selector:
-            self._selector.register(self._back, selectors.EVENT_READ)
-            self._selector.register(self._to, selectors.EVENT_WRITE)
-            self._deadline = deadline
-            prefix = bytes(self._receive(bytearray(wire.PREFIX_BYTES)))
-            header = wire.parse_header(bytes(self._receive(bytearray(wire.header_length(prefix)))))
-            specs = wire.parse_specs(header)
-            if header.get("ok") is not True and specs:
-                raise WireError("an answer that is not ok holds arrays")
-            arrays = self._wanted.allocate(specs) if header.get("ok") is True else {}
-            for array in arrays.values():
-                self._receive(wire.as_bytes(array))
-            return header, arrays
-
-    def _receive(self, into: bytearray | memoryview) -> bytearray | memoryview:
-        view, at = memoryview(into), 0
-        while at < len(view):
-            try:
-                got = os.readv(self._back, [view[at:]])
-            except BlockingIOError:
-                self._wait()
-                continue
-            if not got:
-                raise EOFError
-            at += got
-        return into
-
-    def _wait(self) -> None:
-        """Send what can be sent, until there is something to read."""
-        while True:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            ready = {key.fd for key, _ in self._selector.select(left)}
-            if self._to in ready:
-                self._send()
-            if self._back in ready:
-                return
-
-    def _send(self) -> None:
-        try:
-            while self._pieces:
-                piece = self._pieces.pop()
-                rest = piece[os.write(self._to, piece) :]
-                if rest:
-                    self._pieces.append(rest)
-        except BlockingIOError:
-            self._pieces.append(piece)
-            return
-        except BrokenPipeError:
-            # It may have said why before it stopped reading: read on, the end of its stream comes next.
-            self._pieces.append(piece)
-        self._selector.unregister(self._to)
 
 
 def _widen_pipe(fd: int) -> None:

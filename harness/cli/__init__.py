@@ -13,6 +13,7 @@ from harness.errors import HarnessError
 # verb -> (module under harness.cli, one line for --help)
 VERBS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare a checkpoint, top to bottom, with a pinned engine."),
+    "rows": ("rows", "List the coverage rows: what can be claimed, where, judged by which oracle."),
     "oracles": ("oracles", "List, install and check the pinned engines."),
 }
 

@@ -14,6 +14,8 @@ from harness.verdicts import Verdict
 
 SHOWN = 10
 """Tensors that did not pass are listed up to this many; the JSON holds all."""
+LONGEST_LABEL = 16
+"""A subject with a longer name (a path) is called "subject" in the table's head."""
 
 
 def show(report: CompareReport, console: Console) -> None:
@@ -62,7 +64,8 @@ def _encodings(report: CompareReport) -> Table:
     for name in ("tensors", "weights", "bit-exact", "max |err|", "max ulp"):
         table.add_column(name, justify="right")
     for name in providers:
-        table.add_column(Text(f"{printable(name)}\nMweights/s"), justify="right")
+        label = name if len(name) <= LONGEST_LABEL else "subject"
+        table.add_column(Text(f"{printable(label)}\nMweights/s"), justify="right")
     table.add_column("verdict")
     for entry in level.by_encoding:
         table.add_row(*_encoding_row(entry, providers))

@@ -181,5 +181,6 @@ if __name__ == "__main__":
             ops={"dequantize": dequantize, "quantize": quantize, "describe": describe},
             encodings={"dequantize": tuple(DECODERS), "quantize": tuple(ENCODERS), "describe": ()},
             engine=versions,
+            details={"blocks": {name: list(gguf.GGML_QUANT_SIZES[kind]) for name, kind in DECODERS.items()}},
         )
     )

@@ -8,12 +8,11 @@ def decode(blocks: NDArray[np.uint8], out: NDArray[np.float32] | None = None) ->
     """[n, 66] uint8 to [n, 256] float32."""
     n = len(blocks)
     out = np.empty((n, 256), np.float32) if out is None else out
-    qs, d = blocks[:, 0:64].reshape(n, 2, 32), blocks[:, 64:66].view("<f2")
-    q = np.empty((n, 2, 4, 32), np.uint8)
+    qs, d = blocks[:, 0:64].copy().reshape(n, 2, 32), blocks[:, 64:66].view("<f2")
+    runs = out.reshape(n, 2, 4, 32)
     for run in range(4):
-        np.right_shift(qs, 2 * run, out=q[:, :, run])
-    q &= 3
-    q -= 1
-    out[:] = q.view(np.int8).reshape(n, 256)
+        q = qs >> 2 * run & 3
+        q -= 1
+        runs[:, :, run] = q.view(np.int8)
     out *= d.astype(np.float32)
     return out

@@ -365,6 +365,9 @@ if __name__ == "__main__":
             engine={
                 "ggml_version": LIB.ggml_version().decode(),
                 "ggml_commit": LIB.ggml_commit().decode(),
+            },
+            details={
+                "blocks": {t.encoding: [t.block_elems, t.block_bytes] for t in TYPES.values()},
                 "needs_imatrix": [
                     t.encoding for t in TYPES.values() if LIB.ggml_quantize_requires_imatrix(t.id)
                 ],

@@ -1,0 +1,1 @@
+"""Cases for the encodings of GGUF files."""

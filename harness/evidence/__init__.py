@@ -1,0 +1,1 @@
+"""Evidence: what ran, what it showed, and what the coverage matrix may claim from it."""
