@@ -15,6 +15,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare a checkpoint, top to bottom, with a pinned engine."),
     "rows": ("rows", "List the coverage rows: what can be claimed, where, judged by which oracle."),
     "oracles": ("oracles", "List, install and check the pinned engines."),
+    "lock": ("lock", "Run a command under the GPU lock."),
 }
 
 

@@ -1,0 +1,1 @@
+"""CUDA sources that encodings share, and how they are built."""
