@@ -98,8 +98,8 @@ def matmul(encoding: str, x: torch.Tensor, data: torch.Tensor, shape: tuple[int,
                 *made,
                 *sizes,
             )
-            sizes = (_int64(m), _int64(n), _int64(k // 32))
-            _call(f"matmul_{type_name(found)}", x, _pointer(data), *made, _pointer(out), *sizes)
+            product = (_int64(m), _int64(n), _int64(k // 32))
+            _call(f"matmul_{type_name(found)}", x, _pointer(data), *made, _pointer(out), *product)
     return Product(out, codes, scales)
 
 
