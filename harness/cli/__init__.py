@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,6 +35,15 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"harness.cli.{VERBS[cmd_name][0]}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output has left (`| head`): no difference was found, so not 1 but what a shell reports.
+            with Path(os.devnull).open("w") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            raise SystemExit(128 + signal.SIGPIPE) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -90,6 +90,10 @@ def command(
         pool = stack.enter_context(Pool(offline=offline, progress=_tell))
         judges = [pool.get(name) for name in names]
         playing = resolve(subject, level, pool)
+        if playing.name in names:
+            raise UsageProblem(
+                f"--subject {subject}: {playing.name} is a judge of this run; it would agree with itself"
+            )
         stack.callback(playing.close)
         report = run(checkpoint, playing, judges, options, stack.enter_context(_progress()))
     _write(report, json_file, html_file)
@@ -128,6 +132,21 @@ def _progress() -> Iterator[Progress]:
         yield step
 
 
+def _print(report: CompareReport) -> None:
+    """To a terminal as it is; elsewhere 160 columns wide and without blanks at the ends of lines."""
+    from rich.console import Console
+
+    from harness.report.compare_text import show
+
+    if sys.stdout.isatty():
+        show(report, Console())
+        return
+    text = io.StringIO()
+    show(report, Console(file=text, width=160))
+    for line in text.getvalue().splitlines():
+        click.echo(line.rstrip())
+
+
 def _write(report: CompareReport, json_file: str | None, html_file: str | None) -> None:
     from rich.console import Console
 
@@ -138,9 +157,7 @@ def _write(report: CompareReport, json_file: str | None, html_file: str | None) 
     if json_file == "-":
         click.echo(dumps(report.as_json()), nl=False)
     else:
-        # A pipe or a file has no width of its own: never fold a table there.
-        console = Console(width=None if sys.stdout.isatty() else 160, soft_wrap=True)
-        show(report, console)
+        _print(report)
         if json_file:
             write_text("--json", json_file, dumps(report.as_json()))
     if html_file:

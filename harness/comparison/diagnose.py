@@ -11,13 +11,19 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float32]
 
 
-def diagnose(subject: Values, oracle: Values, block_elems: int, row: int, block: int) -> str | None:
-    """A sentence for the block at (`row`, `block`) of two `[rows, columns]` arrays, or None when no pattern fits."""
+def diagnose(
+    subject: Values, oracle: Values, block_elems: int, row: int, block: int, scales: Values | None = None
+) -> str | None:
+    """A sentence for the block at (`row`, `block`) of two `[rows, columns]` arrays, or None when no pattern fits.
+
+    `scales` `[blocks of the row]` are the stored scales of the row's blocks, where the encoding has one of its own.
+    """
     span = slice(block * block_elems, (block + 1) * block_elems)
     got, wanted = subject[row, span], oracle[row, span]
-    for pattern in (_never_written, _zeroed, _one_element, _sign, _order, _other_block, _scale, _offset):
-        found = pattern(got, wanted, oracle, row, block)
-        if found:
+    if scales is not None and (found := _other_scale(got, wanted, scales, block)):
+        return found
+    for pattern in PATTERNS:
+        if found := pattern(got, wanted, oracle, row, block):
             return found
     return None
 
@@ -109,3 +115,51 @@ def _offset(got: Values, wanted: Values, oracle: Values, row: int, block: int) -
     if middle == 0.0 or np.any(np.abs(shift - middle) > spread):
         return None
     return f"every element of the block is off by {middle:+.6g} (a zero-point or a minimum)"
+
+
+def _narrowed(got: Values, wanted: Values, oracle: Values, row: int, block: int) -> str | None:
+    """The right values through a narrower type, judged on the whole row: a single block can fit by chance."""
+    finite = np.isfinite(wanted)
+    if not finite.any():
+        return None
+    with np.errstate(over="ignore"):
+        half = wanted.astype(np.float16).astype(np.float32)
+    bits = wanted.view(np.uint32)
+    cut = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+    for name, values in (("float16", half), ("bfloat16", rounded), ("bfloat16 by truncation", cut)):
+        if _same(got, values):
+            return f"the right values rounded to {name}"
+    return None
+
+
+def _unsigned(got: Values, wanted: Values, oracle: Values, row: int, block: int) -> str | None:
+    """Signed 8-bit codes read as unsigned: negative weights are off by 256 scales, the others are right."""
+    negative = got != wanted
+    if not (negative.any() and (~negative).any() and np.isfinite(got).all() and np.isfinite(wanted).all()):
+        return None
+    shift = got[negative].astype(np.float64) - wanted[negative].astype(np.float64)
+    step = float(np.median(shift))
+    below = np.sign(wanted[negative]) == -np.sign(step)
+    same = np.abs(shift - step) <= 1e-5 * abs(step)
+    largest = np.abs(wanted[~negative]).max() if (~negative).any() else 0.0
+    if bool(np.all(below & same)) and largest <= abs(step) / 2:
+        return "signed codes are read as unsigned: every weight on one side of zero is off by the same amount"
+    return None
+
+
+def _other_scale(got: Values, wanted: Values, scales: Values, block: int) -> str | None:
+    ratio = _ratio(got, wanted)
+    if ratio is None or not scales[block]:
+        return None
+    for other in range(max(0, block - 2), min(len(scales), block + 3)):
+        factor = float(scales[other]) / float(scales[block])
+        if other != block and factor != 1.0 and abs(ratio - factor) <= 1e-5 * abs(factor):
+            return f"the block is decoded with the scale of block {other} of the same row"
+    return None
+
+
+PATTERNS = (
+    *(_never_written, _zeroed, _narrowed, _one_element, _sign, _order, _other_block, _unsigned),
+    *(_scale, _offset),
+)

@@ -10,7 +10,7 @@ from harness.containers.checkpoint import Checkpoint
 from harness.ladder.judge import Judge
 from harness.text import printable
 from harness.verdicts import Side, Verdict
-from oracles.worker_process import ProviderError
+from oracles.worker_process import ProviderError, Unsupported
 
 TIMEOUT_SECONDS = 120.0
 FIELDS = ("type_id", "shape", "offset", "nbytes", "part")
@@ -70,6 +70,9 @@ def recognize(checkpoint: Checkpoint, judges: Sequence[Judge]) -> Recognized:
                     }
                 if index == 0:
                     keys = {entry["key"] for entry in answer.result["keys"]}
+        except Unsupported as error:
+            found.messages.append(error.message)
+            continue
         except ProviderError as error:
             found.verdict, found.side = error.verdict, Side.ORACLE
             found.messages.append(error.message)

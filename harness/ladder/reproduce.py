@@ -50,6 +50,8 @@ def smallest_reproducer(
             window=window,
             block_elems=unit.block_elems,
             reduced_to=reduced_to,
+            row=where.row,
+            block=where.block,
             oracle=f"{judge.name} {judge.version}",
             subject=f"{subject.name} {subject.version}",
             subject_file=origin.file,

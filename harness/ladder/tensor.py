@@ -186,15 +186,27 @@ def _explain(
     where = outcome.comparison.worst.place
     _, columns = rows_of(shape)
     assert outcome.values is not None
+    row = data[row_bytes(unit, range(where.row, where.row + 1), columns)]
     try:
-        wanted, _ = decoded(
-            judge,
-            unit.encoding,
-            data[row_bytes(unit, range(where.row, where.row + 1), columns)],
-            (1, columns),
-            timeout,
-        )
+        wanted, _ = decoded(judge, unit.encoding, row, (1, columns), timeout)
     except ProviderError:
         return
     got = outcome.values.reshape(-1, columns)[where.row : where.row + 1]
-    outcome.diagnosis = diagnose(got, wanted, unit.block_elems, 0, where.block)
+    outcome.diagnosis = diagnose(got, wanted, unit.block_elems, 0, where.block, _scales(unit, row))
+
+
+def _scales(unit: Unit, row: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32] | None:
+    """The half-precision scale of each block of a row, where a block has exactly one."""
+    fields = [
+        field for field in unit.fields if field.role == "scale" and field.type == "f16" and field.count == 1
+    ]
+    if len(fields) != 1:
+        return None
+    start = fields[0].offset
+    return (
+        row.reshape(-1, unit.block_bytes)[:, start : start + 2]
+        .copy()
+        .view("<f2")
+        .astype(np.float32)
+        .reshape(-1)
+    )

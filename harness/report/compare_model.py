@@ -89,6 +89,7 @@ class EncodingResult(Model):
     verdict: Verdict
     tensors: int
     passed: int
+    compared: int = Field(description="tensors whose values were compared; the others failed before that")
     elements: int
     bit_exact: bool
     max_abs: Number

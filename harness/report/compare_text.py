@@ -14,6 +14,8 @@ from harness.verdicts import Verdict
 
 SHOWN = 10
 """Tensors that did not pass are listed up to this many; the JSON holds all."""
+WIDE = 113
+"""Columns that the table of encodings and speeds takes."""
 LONGEST_LABEL = 16
 """A subject with a longer name (a path) is called "subject" in the table's head."""
 
@@ -22,7 +24,7 @@ def show(report: CompareReport, console: Console) -> None:
     """Write the report to `console`. Text from the checkpoint is escaped and never read as markup."""
     console.print(_heading(report))
     if report.levels.tensors is not None:
-        console.print(_encodings(report))
+        console.print(_encodings(report, console.width))
     console.print(_levels(report))
     for line in _findings(report):
         console.print(line)
@@ -32,6 +34,8 @@ def show(report: CompareReport, console: Console) -> None:
 def _heading(report: CompareReport) -> RenderableType:
     checkpoint, oracle = report.checkpoint, report.oracle
     grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
     size = f"{checkpoint.bytes / 1e6:.1f} MB"
     grid.add_row("checkpoint", _plain(checkpoint.path))
     grid.add_row(
@@ -43,6 +47,8 @@ def _heading(report: CompareReport) -> RenderableType:
     grid.add_row("", _plain(f"sha256 {checkpoint.sha256}"))
     grid.add_row("subject", _plain(f"{report.subject.name} {report.subject.version}"))
     grid.add_row("oracle", _plain(f"{oracle.name}: {_pin(oracle.pin)}"))
+    if not oracle.second_opinions:
+        grid.add_row("2nd opinion", _plain(f"none: {oracle.name} alone decides"))
     for other in oracle.second_opinions:
         grid.add_row("2nd opinion", _plain(f"{other['name']}: {_pin(other['pin'])}"))
     grid.add_row("seed", str(report.seed))
@@ -53,48 +59,65 @@ def _pin(pin: dict[str, object]) -> str:
     return f"{pin.get('package')} {pin.get('version')} (wheel sha256 {str(pin.get('wheel_sha256'))[:12]}…)"
 
 
-def _encodings(report: CompareReport) -> Table:
+def _encodings(report: CompareReport, width: int) -> RenderableType:
+    """One table where it fits, else the speeds in a second one: nothing that decides is ever cut."""
     level = report.levels.tensors
     assert level is not None
     providers = sorted(
         {name for entry in level.by_encoding for name in entry.seconds}, key=_subject_first(report)
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("encoding")
-    for name in ("tensors", "weights", "bit-exact", "max |err|", "max ulp"):
-        table.add_column(name, justify="right")
-    for name in providers:
-        label = name if len(name) <= LONGEST_LABEL else "subject"
-        table.add_column(Text(f"{printable(label)}\nMweights/s"), justify="right")
-    table.add_column("verdict")
-    for entry in level.by_encoding:
-        table.add_row(*_encoding_row(entry, providers))
-    total = {name: sum(entry.seconds.get(name, 0.0) for entry in level.by_encoding) for name in providers}
-    table.add_section()
-    table.add_row(
-        "total",
-        str(sum(entry.tensors for entry in level.by_encoding)),
-        f"{sum(entry.elements for entry in level.by_encoding):,}",
-        str(sum(entry.passed for entry in level.by_encoding)),
-        f"{level.max_abs:.3g}",
-        str(level.max_ulp),
-        *(_rate(level.elements, total[name]) for name in providers),
-        _verdict(level.verdict),
+    total = EncodingResult(
+        encoding="total",
+        verdict=level.verdict,
+        tensors=sum(entry.tensors for entry in level.by_encoding),
+        passed=sum(entry.passed for entry in level.by_encoding),
+        compared=sum(entry.compared for entry in level.by_encoding),
+        elements=sum(entry.elements for entry in level.by_encoding),
+        bit_exact=level.bit_exact,
+        max_abs=level.max_abs,
+        max_ulp=level.max_ulp,
+        seconds={
+            name: sum(entry.seconds.get(name, 0.0) for entry in level.by_encoding) for name in providers
+        },
     )
+    rows = [*level.by_encoding, total]
+    if width >= WIDE:
+        return _table(rows, providers, verdicts=True, speeds=True)
+    if not providers:
+        return _table(rows, providers, verdicts=True, speeds=False)
+    speeds = _table(rows, providers, verdicts=False, speeds=True)
+    return Group(_table(rows, providers, verdicts=True, speeds=False), Text(""), speeds)
+
+
+def _table(rows: list[EncodingResult], providers: list[str], *, verdicts: bool, speeds: bool) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("encoding", no_wrap=True)
+    if verdicts:
+        for name in ("tensors", "weights", "bit-exact", "max |err|", "max ulp"):
+            table.add_column(name, justify="right", no_wrap=True)
+    if speeds:
+        for name in providers:
+            label = name if len(name) <= LONGEST_LABEL else "subject"
+            table.add_column(Text(f"{printable(label)}\nMweights/s"), justify="right", no_wrap=True)
+    if verdicts:
+        table.add_column("verdict", no_wrap=True)
+    for entry in rows:
+        if entry.encoding == "total":
+            table.add_section()
+        cells: list[RenderableType] = [_plain(entry.encoding)]
+        if verdicts:
+            cells += [str(entry.tensors), f"{entry.elements:,}", *_measured(entry)]
+        if speeds:
+            cells += [_rate(entry.elements, entry.seconds.get(name, 0.0)) for name in providers]
+        table.add_row(*cells, *([_verdict(entry.verdict)] if verdicts else []))
     return table
 
 
-def _encoding_row(entry: EncodingResult, providers: list[str]) -> list[RenderableType]:
-    return [
-        _plain(entry.encoding),
-        str(entry.tensors),
-        f"{entry.elements:,}",
-        str(entry.passed),
-        f"{entry.max_abs:.3g}",
-        str(entry.max_ulp),
-        *(_rate(entry.elements, entry.seconds.get(name, 0.0)) for name in providers),
-        _verdict(entry.verdict),
-    ]
+def _measured(entry: EncodingResult) -> list[str]:
+    """What only a comparison of values can say; a dash where none took place."""
+    if not entry.compared:
+        return ["-", "-", "-"]
+    return [str(entry.passed), f"{entry.max_abs:.3g}", str(entry.max_ulp)]
 
 
 def _subject_first(report: CompareReport) -> Callable[[str], tuple[int, str]]:
@@ -111,11 +134,18 @@ def _levels(report: CompareReport) -> RenderableType:
     table.add_column("level")
     table.add_column("checked", justify="right")
     table.add_column("diverged", justify="right")
+    table.add_column("not compared", justify="right")
     table.add_column("verdict")
-    for name in ("recognize", "tensors"):
-        level = getattr(report.levels, name)
-        if level is not None:
-            table.add_row(name, str(level.checked), str(level.diverged), _verdict(level.verdict))
+    recognized, tensors = report.levels.recognize, report.levels.tensors
+    if recognized is not None:
+        table.add_row(
+            "recognize", str(recognized.checked), str(recognized.diverged), "-", _verdict(recognized.verdict)
+        )
+    if tensors is not None:
+        missing = sum(entry.tensors - entry.compared for entry in tensors.by_encoding)
+        table.add_row(
+            "tensors", str(tensors.checked), str(tensors.diverged), str(missing), _verdict(tensors.verdict)
+        )
     return Group(Text(""), table, Text(""))
 
 
@@ -127,10 +157,17 @@ def _findings(report: CompareReport) -> list[RenderableType]:
     level = report.levels.tensors
     if level is None:
         return found
-    for result in level.not_passed[:SHOWN]:
-        found += _finding(result)
-    if len(level.not_passed) > SHOWN:
-        found.append(_plain(f"… and {len(level.not_passed) - SHOWN} more tensors (all are in --json)"))
+    alike: dict[str, list[TensorResult]] = {}
+    for result in level.not_passed:
+        # Without a place of its own a result says the same as others of its kind: say it once.
+        key = result.name if result.divergence else f"{result.verdict} {result.side} {result.message}"
+        alike.setdefault(key, []).append(result)
+    for first, *others in list(alike.values())[:SHOWN]:
+        found += _finding(first)
+        if others:
+            found.append(_plain(f"  and {len(others)} more tensors with the same message"))
+    if len(alike) > SHOWN:
+        found.append(_plain(f"… and {len(alike) - SHOWN} more (all are in --json)"))
     return [*found, Text("")] if found else found
 
 
@@ -153,7 +190,7 @@ def _worst(at: Divergence) -> list[str]:
     sides = f"got {at.subject} ({at.subject_bits}), wanted {at.oracle} ({at.oracle_bits})"
     lines = [
         f"worst: {where}: {sides}{ulp}",
-        f"smallest bound that would pass: {at.smallest_passing_bound:g}",
+        f"smallest bound that would pass: {at.smallest_passing_bound!r}",
     ]
     if at.diagnosis:
         lines.append(f"looks like: {at.diagnosis}")

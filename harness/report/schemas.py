@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness.evidence.record import Evidence
+from harness.matrix.model import Matrix
 from harness.paths import REPOSITORY
 from harness.report.compare_model import CompareReport
 
@@ -14,7 +16,11 @@ FOLDER = REPOSITORY / "docs" / "schemas"
 
 def schemas() -> dict[str, dict[str, Any]]:
     """File name -> schema of the contract behind it."""
-    return {"compare.schema.json": CompareReport.model_json_schema(mode="serialization")}
+    return {
+        "compare.schema.json": CompareReport.model_json_schema(mode="serialization"),
+        "evidence.schema.json": Evidence.model_json_schema(mode="serialization"),
+        "matrix.schema.json": Matrix.model_json_schema(mode="serialization"),
+    }
 
 
 def text_of(schema: dict[str, Any]) -> str:

@@ -131,9 +131,69 @@ def test_the_seed_is_printed_and_can_be_given(small_checkpoint):
 
 def test_an_oracle_can_play_the_subject(small_checkpoint):
     report = run_harness(
-        "compare", "--checkpoint", small_checkpoint, *SMALL, "--subject", "formats", "--json", "-"
+        *(
+            "compare",
+            "--checkpoint",
+            small_checkpoint,
+            "--oracle",
+            "formats",
+            "--subject",
+            "llama_cpp",
+            "--json",
+            "-",
+        )
     ).report
-    assert (report["verdict"], report["subject"]["name"]) == ("PASS", "formats")
+    assert (report["verdict"], report["subject"]["name"]) == ("PASS", "llama_cpp.ops")
+    assert report["oracle"]["second_opinions"] == []
+
+
+@pytest.mark.parametrize("subject", ["formats", "llama_cpp", "llama_cpp.ops"])
+def test_a_judge_is_not_compared_with_itself(small_checkpoint, subject):
+    ran = run_harness("compare", "--checkpoint", small_checkpoint, *SMALL, "--subject", subject)
+    assert ran.status == 2
+    assert "agree with itself" in ran.err
+
+
+def test_a_run_with_one_judge_says_so(small_checkpoint):
+    ran = run_harness("compare", "--checkpoint", small_checkpoint, "--oracle", "formats")
+    assert ran.status == 0
+    assert "2nd opinion  none: formats alone decides" in ran.out
+
+
+def test_every_encoding_passes_on_what_real_files_do_not_hold():
+    ran = run_harness("compare", "--checkpoint", "demo:edge-cases", "--oracle", "llama_cpp", "--json", "-")
+    assert ran.status == 0, ran.err
+    encodings = {
+        entry["encoding"]: entry["verdict"] for entry in ran.report["levels"]["tensors"]["by_encoding"]
+    }
+    assert len(encodings) >= 28
+    assert set(encodings.values()) == {"PASS"}
+
+
+def test_a_clamped_code_that_no_real_file_holds_is_found_by_the_edge_cases(tmp_path):
+    subject = tmp_path / "clamped.py"
+    subject.write_text(
+        "import numpy as np\n"
+        "def dequantize(encoding, data, shape):\n"
+        "    blocks = data.reshape(-1, 34)\n"
+        "    codes = np.maximum(blocks[:, 2:].view(np.int8), -127)\n"
+        "    with np.errstate(all='ignore'):\n"
+        "        return (blocks[:, :2].view(np.float16).astype(np.float32) * codes).reshape(shape)\n"
+    )
+    ran = run_harness(
+        *(
+            "compare",
+            "--checkpoint",
+            "demo:edge-cases",
+            "--oracle",
+            "llama_cpp",
+            "--subject",
+            f"{subject}:dequantize",
+        ),
+        *("--tensors", "q8_0.every_*", "--json", "-"),
+    )
+    assert ran.status == 1
+    assert ran.report["first_divergence"]["oracle"] == -128.0
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,9 @@ def describe(params: dict, _arrays: dict) -> object:
     try:
         reader = gguf.GGUFReader(path)
     except (ValueError, KeyError, IndexError, OverflowError, MemoryError) as error:
+        if "GGMLQuantizationType" in str(error):
+            # A type newer than the package: it has no opinion on such a file.
+            raise serve.Unsupported(f"gguf-py cannot read the file: {error}") from None
         raise serve.BadRequest(f"gguf-py refuses the file: {type(error).__name__}: {error}") from None
     seconds = time.perf_counter() - start
     result = {

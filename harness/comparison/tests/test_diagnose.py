@@ -45,6 +45,8 @@ def with_nan(block):
         (lambda b: b + np.float32(0.5), "off by +0.5"),
         (lambda b: np.full(32, 0xFFFFFFFF, np.uint32).view(np.float32), "never written: 32 of 32"),
         (with_nan, "lane 4"),
+        (lambda b: b.astype(np.float16).astype(np.float32), "rounded to float16"),
+        (lambda b: (b.view(np.uint32) & 0xFFFF0000).view(np.float32), "bfloat16 by truncation"),
     ],
 )
 def test_the_planted_fault_is_named(change, words):
@@ -56,6 +58,24 @@ def test_the_values_of_the_next_block_are_recognised():
     subject = oracle.copy()
     subject[ROW, SPAN] = oracle[ROW, 64:96]
     assert "block 2" in diagnose(subject, oracle, 32, ROW, BLOCK)
+
+
+def test_signed_codes_read_as_unsigned_are_recognised():
+    codes = np.random.default_rng(8).integers(-128, 128, (1, 64)).astype(np.int8)
+    oracle = codes.astype(np.float32) * np.float32(0.03125)
+    subject = codes.view(np.uint8).astype(np.float32) * np.float32(0.03125)
+    assert "read as unsigned" in diagnose(subject, oracle, 32, 0, 1)
+
+
+def test_the_scale_of_the_previous_block_is_recognised():
+    rng = np.random.default_rng(2)
+    codes, scales = (
+        rng.integers(-8, 8, (4, 32)).astype(np.float32),
+        np.array([0.5, 0.125, 2.0, 0.75], np.float32),
+    )
+    oracle = (codes * scales[:, None]).reshape(1, 128)
+    subject = (codes * np.roll(scales, 1)[:, None]).reshape(1, 128)
+    assert "scale of block 1" in diagnose(subject, oracle, 32, 0, 2, scales)
 
 
 def test_noise_gets_no_invented_explanation():
