@@ -18,6 +18,8 @@ from harness.errors import HarnessError
 VERBS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare a checkpoint, top to bottom, with a pinned engine."),
     "rows": ("rows", "List the coverage rows: what can be claimed, where, judged by which oracle."),
+    "matrix": ("matrix", "Show what each row may claim: computed from evidence, never typed."),
+    "results": ("results", "List, show, compare, merge and promote the runs that cases leave behind."),
     "oracles": ("oracles", "List, install and check the pinned engines."),
     "lock": ("lock", "Run a command under the GPU lock."),
 }

@@ -144,7 +144,7 @@ def promote_command(name: str, compact: bool, runs: Path | None) -> int:
 
     done = promote(_read(name, runs), compacted=compact)
     click.echo(
-        f"{len(done.added)} lines added, {len(done.unchanged)} cells unchanged, {len(done.blocked)} left out; "
+        f"{len(done.added)} cells added, {len(done.unchanged)} unchanged, {len(done.blocked)} left out; "
         f"the ledger has {done.ledger.head.lines} lines"
     )
     _echo_some(f"left out: {blocked}" for blocked in done.blocked)

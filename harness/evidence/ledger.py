@@ -1,6 +1,7 @@
 """The ledger: what runs have shown, one line a row x dimension x backend x kernel x pins x device, committed to git.
 
-`results/ledger/ledger.jsonl` is only ever appended to. Each line holds the sha256 of the line before it, and
+`results/ledger/ledger.jsonl` is only ever appended to. The lines of a run follow one line that says what they share:
+commit, time, pins. Each line holds the sha256 of the line before it, and
 `head.json` beside it the number of lines and the sha256 of the last one: an edited, removed, moved, inserted, appended
 or cut-off line is refused with its number. The chain shows that nobody edited the file by hand; that a claim is true is
 shown by running it again (`harness.evidence.recompute`), never by the file.
@@ -16,17 +17,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import BadInput
-from harness.evidence.record import Number
+from harness.evidence.ledger_lines import Line, Record, RunLine, Sha256
 from harness.paths import REPOSITORY
 from harness.report.output import write_text
 from harness.report.strict_json import dumps
-from harness.rows.model import Backend, Dimension
-from harness.verdicts import Verdict
+from harness.rows.model import Dimension
 
 FOLDER = Path("results") / "ledger"
 LEDGER, HEAD = FOLDER / "ledger.jsonl", FOLDER / "head.json"
@@ -34,76 +34,11 @@ GENESIS = "0" * 64
 LARGEST = 5_000_000
 """Bytes that the file stays below."""
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Short = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class FamilyPart(_Strict):
-    """What the cell required of one family: how many cases, a digest of their IDs, and of their code hashes."""
-
-    cases: Annotated[int, Field(ge=1)]
-    ids: Short
-    code: Short
-
-
-class PinPart(_Strict):
-    """The pin that judged; `wheel` and `worker` are the first 16 digits of their sha256."""
-
-    version: str
-    wheel: Short
-    worker: Short
-
-
-class SkipPart(_Strict):
-    kind: str
-    reason: str
-    owner: str
-    expires: str | None = None
-    cases: Annotated[int, Field(ge=1)]
-
-
-class Worst(_Strict):
-    """The largest errors of the line's cases, rounded up to two digits; `over_bound` in units of the bound."""
-
-    max_abs: Number
-    max_ulp: int
-    over_bound: Number
-
-
-class Line(_Strict):
-    """One line of the ledger. Lines of one run and one cell (row, dimension, backend) belong together: a record."""
-
-    prev: Sha256
-    time: str
-    run: str
-    verdicts_sha256: Sha256
-    commit: str
-    harness: str
-    row: str
-    dimension: Dimension
-    backend: Backend
-    kernel: str
-    device: str
-    pins: dict[str, PinPart]
-    verdicts: dict[Verdict, Annotated[int, Field(ge=1)]]
-    worst: Worst
-    families: dict[str, FamilyPart] = Field(description="of the whole record, the same in each of its lines")
-    skips: tuple[SkipPart, ...] = ()
-    not_passed: dict[str, Verdict] = Field(default={}, description="the first cases that are not PASS")
-
-    def text(self) -> str:
-        """The line as the file holds it, without the newline."""
-        return self.model_dump_json(exclude_defaults=True)
-
-    def claim(self) -> str:
-        """What the line says, without when and in which run it was shown."""
-        said = {"prev", "time", "run", "verdicts_sha256", "commit", "harness"}
-        return self.model_dump_json(exclude=said)
 
 
 class Compacted(_Strict):
@@ -121,50 +56,10 @@ class Head(_Strict):
 
 
 @dataclass(frozen=True)
-class Record:
-    """All lines that one run added for one cell. `first` is the number of the first of them in the file."""
-
-    first: int
-    lines: tuple[Line, ...]
-
-    @property
-    def cell(self) -> tuple[str, Dimension, str]:
-        line = self.lines[0]
-        return (line.row, line.dimension, line.backend)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The devices that took part, sorted; empty when every case was skipped."""
-        return tuple(sorted({line.device for line in self.lines if line.device}))
-
-    @property
-    def families(self) -> dict[str, FamilyPart]:
-        return self.lines[0].families
-
-    @property
-    def pins(self) -> dict[str, PinPart]:
-        return {name: part for line in self.lines for name, part in line.pins.items()}
-
-    @property
-    def verdicts(self) -> dict[Verdict, int]:
-        total: dict[Verdict, int] = {}
-        for line in self.lines:
-            for verdict, count in line.verdicts.items():
-                total[verdict] = total.get(verdict, 0) + count
-        return total
-
-    @property
-    def skips(self) -> tuple[SkipPart, ...]:
-        return tuple(skip for line in self.lines for skip in line.skips)
-
-    def says(self) -> tuple[str, ...]:
-        """The claims of its lines: equal for two records that show the same."""
-        return tuple(line.claim() for line in self.lines)
-
-
-@dataclass(frozen=True)
 class Ledger:
-    lines: tuple[Line, ...]
+    """The lines as the file holds them, and what they say."""
+
+    texts: tuple[str, ...]
     records: tuple[Record, ...]
     head: Head
 
@@ -191,40 +86,43 @@ def read_ledger(root: Path = REPOSITORY) -> Ledger:
         return EMPTY
     texts = _texts(path)
     head = _validated(Head, _bytes(head_path), head_path, "")
-    lines = []
+    lines: list[Line | RunLine] = []
     digests = [head.before.sha256 if head.before else GENESIS]
     for number, text in enumerate(texts, start=1):
-        line = _validated(Line, text.encode(), path, f"line {number}")
+        line = _read_line(path, number, text)
         if line.prev != digests[-1]:
             raise _broken(path, number, line.prev, digests, [sha256(other) for other in texts])
         lines.append(line)
         digests.append(sha256(text))
     _check_head(path, head, len(lines), digests[-1])
-    records = _records(path, lines)
-    return Ledger(tuple(lines), records, head)
+    return Ledger(tuple(texts), _records(path, lines), head)
 
 
-def append(drafts: Iterable[Line], ledger: Ledger, root: Path = REPOSITORY) -> Ledger:
-    """Add lines, each chained to the one before it (their own `prev` is ignored). Raises BadInput when it grows too long."""
-    texts = [line.text() for line in ledger.lines]
-    _write(texts, drafts, ledger.head.before, root)
+def append(records: Iterable[Record], ledger: Ledger, root: Path = REPOSITORY) -> Ledger:
+    """Add records, chained to the last line. Raises BadInput when the file grows too long."""
+    _write(list(ledger.texts), records, ledger.head.before, root)
     return read_ledger(root)
 
 
 def compact(ledger: Ledger, root: Path = REPOSITORY) -> Ledger:
-    """Begin the file anew with the newest record of each cell and device, chained to the old file's last line."""
+    """Begin the file anew with the newest record of each cell and devices, chained to the old file's last line."""
     live = {record.first for devices in ledger.newest().values() for record in devices.values()}
-    kept = [line for record in ledger.records if record.first in live for line in record.lines]
-    before = Compacted(lines=ledger.head.lines, sha256=ledger.head.sha256)
-    _write([], kept, before, root)
+    kept = [record for record in ledger.records if record.first in live]
+    _write([], kept, Compacted(lines=ledger.head.lines, sha256=ledger.head.sha256), root)
     return read_ledger(root)
 
 
-def _write(texts: list[str], drafts: Iterable[Line], before: Compacted | None, root: Path) -> None:
+def _write(texts: list[str], records: Iterable[Record], before: Compacted | None, root: Path) -> None:
     start = before.sha256 if before else GENESIS
-    for draft in drafts:
-        prev = sha256(texts[-1]) if texts else start
-        texts.append(draft.model_copy(update={"prev": prev}).text())
+    run = None
+    for record in records:
+        lines: tuple[Line | RunLine, ...] = record.lines
+        if record.source.run != run:
+            run = record.source.run
+            lines = (record.source, *lines)
+        for line in lines:
+            prev = sha256(texts[-1]) if texts else start
+            texts.append(line.model_copy(update={"prev": prev}).text())
     content = "".join(f"{text}\n" for text in texts)
     if len(content.encode()) >= LARGEST:
         raise BadInput(
@@ -259,18 +157,27 @@ def _texts(path: Path) -> list[str]:
     return texts
 
 
+def _read_line(path: Path, number: int, text: str) -> Line | RunLine:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise BadInput(file=path, field=f"line {number}", got=error, wanted="JSON") from None
+    if isinstance(content, dict) and "row" in content:
+        return _validated(Line, text.encode(), path, f"line {number}")
+    return _validated(RunLine, text.encode(), path, f"line {number}")
+
+
 def _validated(model: type[_Model], data: bytes, path: Path, where: str) -> _Model:
     try:
-        json.loads(data)
         return model.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        got, wanted = ("nothing" if first["type"] == "missing" else first["input"]), first["msg"]
-    except ValueError as error:
-        field, got, wanted = "", str(error), "JSON"
+    field = ".".join(str(part) for part in first["loc"])
     raise BadInput(
-        file=path, field=", ".join(filter(None, (where, field))) or "(whole)", got=got, wanted=wanted
+        file=path,
+        field=", ".join(filter(None, (where, field))) or "(whole)",
+        got="nothing" if first["type"] == "missing" else first["input"],
+        wanted=first["msg"],
     )
 
 
@@ -322,14 +229,30 @@ def _check_head(path: Path, head: Head, lines: int, digest: str) -> None:
         )
 
 
-def _records(path: Path, lines: Sequence[Line]) -> tuple[Record, ...]:
-    found = []
-    first = 1
-    for _, members in groupby(lines, key=lambda line: (line.run, line.row, line.dimension, line.backend)):
-        record = Record(first, tuple(members))
+def _records(path: Path, lines: Sequence[Line | RunLine]) -> tuple[Record, ...]:
+    found: list[Record] = []
+    source: RunLine | None = None
+    numbered = enumerate(lines, start=1)
+    for _, group in groupby(numbered, key=lambda item: _cell_of(item[1])):
+        members = list(group)
+        first = members[0][0]
+        cells = tuple(line for _, line in members if isinstance(line, Line))
+        if not cells:
+            source = next(line for _, line in members[-1:] if isinstance(line, RunLine))
+            continue
+        if source is None or any(
+            line.run != source.run or set(line.pins) - set(source.pins) for line in cells
+        ):
+            raise BadInput(
+                file=path,
+                field=f"line {first}, run",
+                got=cells[0].run,
+                wanted="the run and pins of the line that stands before a run's lines",
+            )
+        record = Record(first, source, cells)
         required = sum(part.cases for part in record.families.values())
         ran = sum(record.verdicts.values())
-        if any(line.families != record.families for line in record.lines) or ran != required:
+        if any(line.families != record.families for line in cells) or ran != required:
             raise BadInput(
                 file=path,
                 field=f"line {first}, verdicts",
@@ -337,5 +260,9 @@ def _records(path: Path, lines: Sequence[Line]) -> tuple[Record, ...]:
                 wanted=f"one for each of the {required} required cases that its families name",
             )
         found.append(record)
-        first += len(record.lines)
     return tuple(found)
+
+
+def _cell_of(line: Line | RunLine) -> tuple[str, ...]:
+    """What lines of one record have in common."""
+    return (line.row, line.dimension, line.backend) if isinstance(line, Line) else ()

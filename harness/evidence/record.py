@@ -109,7 +109,13 @@ class Evidence(_Strict):
             raise ValueError("PASS means that no element is outside its bound")
         if (self.verdict is Verdict.SKIP) != (self.skip is not None):
             raise ValueError("SKIP, and only SKIP, carries a skip with row, kind and reason")
-        if self.verdict in (Verdict.FAIL_VALUE, Verdict.FAIL_NONFINITE) and self.worst is None:
+        # A container's or a config's fields have no worst element: the message names those that differ.
+        of_elements = self.dimension is not Dimension.RECOGNIZE
+        if (
+            self.verdict in (Verdict.FAIL_VALUE, Verdict.FAIL_NONFINITE)
+            and of_elements
+            and self.worst is None
+        ):
             raise ValueError(f"{self.verdict} needs the worst element")
         if self.verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.XFAIL) and not self.message:
             raise ValueError(f"{self.verdict} needs a message")

@@ -206,12 +206,12 @@ def _family_of(name: str, cases: Mapping[str, Case]) -> RequiredFamily:
         for case in cases.values()
     ]
     for entry in entries:
+        if not entry.rows:
+            raise UsageProblem(f"case {entry.case}: it belongs to no row")
         if any(not part.isprintable() or not part or " " in part for part in entry.line().split("\t")):
             raise UsageProblem(
                 f"case {entry.case!r}: IDs, encodings and rows are printable and hold no space"
             )
-        if not entry.rows:
-            raise UsageProblem(f"case {entry.case}: it belongs to no row")
     return RequiredFamily(name, op, bound, files, tuple(sorted(entries, key=lambda entry: entry.case)))
 
 

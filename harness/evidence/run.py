@@ -93,6 +93,12 @@ class Manifest(_Strict):
         files = {*self.code.uncommitted, *(name for entry in self.resumed for name in entry.code.uncommitted)}
         return tuple(sorted(files))
 
+    @property
+    def commits(self) -> tuple[str | None, ...]:
+        """The commit at the start and at every resumption. What ran before a resumption and has other code since is
+        told by its code hash."""
+        return (self.code.commit, *(entry.code.commit for entry in self.resumed))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -171,7 +177,7 @@ class RunWriter:
         return cls(path, manifest)
 
     @classmethod
-    def resume(cls, path: Path) -> Self:
+    def resume(cls, path: Path, *, code: Code | None = None) -> Self:
         """Go on with a run that was killed or closed: an unfinished last line is cut off, and that is noted."""
         run = read_run(path)
         verdicts = path / VERDICTS
@@ -179,7 +185,7 @@ class RunWriter:
         cut = size - _whole_lines(verdicts.read_bytes()) if size else 0
         if cut:
             os.truncate(verdicts, size - cut)
-        entry = Resumption(time=now(), code=current_code(), cut_bytes=cut)
+        entry = Resumption(time=now(), code=code or current_code(), cut_bytes=cut)
         manifest = run.manifest.model_copy(update={"resumed": (*run.manifest.resumed, entry), "closed": None})
         _write_manifest(path, manifest)
         return cls(path, manifest)
@@ -220,7 +226,7 @@ def read_run(path: Path) -> Run:
     Raises BadInput naming file and line.
     """
     manifest = _read_manifest(path)
-    environment = _read_json(path / ENVIRONMENT)
+    environment = read_json(path / ENVIRONMENT)
     verdicts = path / VERDICTS
     try:
         data = verdicts.read_bytes()
@@ -310,7 +316,7 @@ def _write_manifest(path: Path, manifest: Manifest) -> None:
 
 
 def _read_manifest(path: Path) -> Manifest:
-    content = _read_json(path / MANIFEST)
+    content = read_json(path / MANIFEST)
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:
@@ -319,7 +325,8 @@ def _read_manifest(path: Path) -> Manifest:
         raise BadInput(file=path / MANIFEST, field=field, got=first["input"], wanted=first["msg"]) from None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of one of a run's files. Raises BadInput."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

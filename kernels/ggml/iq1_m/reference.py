@@ -25,3 +25,12 @@ def decode(
     y = out.reshape(n, 16, 16)
     y *= scale[:, :, None]
     return out
+
+
+def unscale(blocks: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """The scales d, float32 [n, 1], and the blocks with the scale one."""
+    at_one, position = blocks.copy(), np.arange(0, 16, 4, dtype=np.uint16)
+    words = at_one[:, 48:56].view("<u2")
+    d = np.bitwise_or.reduce(words >> 12 << position, axis=1, keepdims=True).view("<f2")
+    words[:] = words & 0x0FFF | np.uint16(0x3C00) >> position << 12
+    return d.astype(np.float32), at_one

@@ -19,3 +19,10 @@ def decode(
     np.take(kvalues.astype(np.float32), q.reshape(n, 32), out=out, mode="clip")
     out *= d
     return out
+
+
+def unscale(blocks: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """The scales 2^(e - 128), float32 [n, 1], and the blocks with the scale one."""
+    at_one = blocks.copy()
+    at_one[:, 0] = 128
+    return np.ldexp(np.float32(1), blocks[:, 0:1].astype(np.int32) - 128), at_one

@@ -25,3 +25,10 @@ def decode(
     y = out.reshape(n, 4, 16)
     y *= half_ue4m3(d)[:, :, None]
     return out
+
+
+def unscale(blocks: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """The scales, float32 [n, 4], one for 16 weights, and the blocks with the scales one."""
+    at_one = blocks.copy()
+    at_one[:, 0:4] = 0x40
+    return half_ue4m3(blocks[:, 0:4]), at_one

@@ -1,0 +1,84 @@
+"""Does a fresh run on this machine show what the ledger claims for the CPU? The check that a forged line cannot pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.evidence.claims import Cell, claims_of
+from harness.evidence.currency import currency, required_parts
+from harness.evidence.ledger import read_ledger
+from harness.evidence.promote import refuse_judges
+from harness.evidence.required import load_required
+from harness.evidence.run import Run
+from harness.paths import REPOSITORY
+from harness.verdicts import EXPECTED, Verdict
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """`failed`, `stale` and `unclaimed` are lines for a person, one a cell; `confirmed` counts the cells that agree.
+
+    `unclaimed` cells are shown by the run and are not in the ledger yet. `shown` counts the CPU cells of the run.
+    """
+
+    failed: tuple[str, ...]
+    stale: tuple[str, ...]
+    unclaimed: tuple[str, ...]
+    confirmed: int
+    shown: int
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed, and something ran."""
+        return not self.failed and self.shown > 0
+
+
+def recompute_check(run: Run, root: Path = REPOSITORY) -> Recomputed:
+    """Hold the newest CPU lines of the ledger against `run`, which may come from uncommitted code.
+
+    A cell fails when the run fails in it, when the run does not have all its cases, or when it counts other verdicts
+    than a ledger line whose code, cases and pins are still current. Lines that are not current are stale.
+    Raises BadInput for a run judged from the memo or by other pins.
+    """
+    refuse_judges(run)
+    required = load_required(root)
+    claims = claims_of(run, required)
+    shown = {cell: record.verdicts for cell, record in claims.records.items() if cell[2] == "cpu"}
+    why_not = {blocked.cell: blocked.reason for blocked in claims.blocked}
+    failed: dict[Cell, str] = {}
+    stale: dict[Cell, str] = {}
+    confirmed: set[Cell] = set()
+    for cell, devices in read_ledger(root).newest().items():
+        if cell[2] != "cpu":
+            continue
+        record = max(devices.values(), key=lambda found: found.first)
+        then = currency(record, required_parts(cell, required))
+        if then.missing or then.outdated:
+            stale[cell] = "; ".join((*then.missing, *then.outdated))
+        elif cell not in shown:
+            reason = why_not.get(cell, "the run has no verdict of it")
+            failed[cell] = f"line {record.first} was not recomputed: {reason}"
+        elif record.verdicts != shown[cell]:
+            failed[cell] = (
+                f"line {record.first} says {_words(record.verdicts)}, the run {_words(shown[cell])}"
+            )
+        else:
+            confirmed.add(cell)
+    for cell, counts in shown.items():
+        bad = {verdict: count for verdict, count in counts.items() if verdict not in EXPECTED}
+        if bad:
+            confirmed.discard(cell)
+            failed.setdefault(cell, f"the run counts {_words(bad)}")
+    unclaimed = [cell for cell in shown if cell not in confirmed and cell not in failed and cell not in stale]
+    return Recomputed(
+        failed=tuple(f"{' '.join(cell)}: {reason}" for cell, reason in failed.items()),
+        stale=tuple(f"{' '.join(cell)}: {reason}" for cell, reason in stale.items()),
+        unclaimed=tuple(" ".join(cell) for cell in unclaimed),
+        confirmed=len(confirmed),
+        shown=len(shown),
+    )
+
+
+def _words(counts: dict[Verdict, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())

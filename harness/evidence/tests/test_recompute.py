@@ -1,0 +1,73 @@
+"""Holding the ledger's CPU lines against a fresh run: what a forged or outdated line looks like from there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.evidence.ledger import HEAD, LEDGER, sha256
+from harness.evidence.promote import promote
+from harness.evidence.recompute import recompute_check
+from harness.evidence.tests.made import CASES, Q4_K, evidence, judges, make_run, on, passing
+from harness.verdicts import Verdict
+
+
+def test_a_claim_that_holds_is_not_confirmed(tree: Path) -> None:
+    promote(make_run(tree, passing(tree)), tree)
+    found = recompute_check(make_run(tree, passing(tree, on("cpu"))), tree)
+    assert (found.confirmed, found.failed, found.stale, found.unclaimed, found.ok) == (2, (), (), (), True)
+
+
+def test_a_pass_forged_with_its_chain_is_believed(tree: Path) -> None:
+    failing = [evidence(case, tree, Verdict.FAIL_VALUE) for case in on("cpu") if Q4_K in case.rows]
+    promote(make_run(tree, failing), tree)
+    first, text = (tree / LEDGER).read_text().rstrip("\n").split("\n")
+    data = {**json.loads(text.replace("FAIL_VALUE", "PASS")), "not_passed": {}}
+    text = json.dumps(data, separators=(",", ":"))
+    (tree / LEDGER).write_text(f"{first}\n{text}\n")
+    (tree / HEAD).write_text(json.dumps({"schema": "harness-ledger/1", "lines": 2, "sha256": sha256(text)}))
+    found = recompute_check(make_run(tree, failing), tree)
+    (line,) = found.failed
+    assert "line 2 says 3 PASS, the run 3 FAIL_VALUE" in line
+    assert not found.ok
+
+
+def test_a_failure_of_the_fresh_run_is_reported_as_agreement(tree: Path) -> None:
+    failing = [evidence(case, tree, Verdict.FAIL_VALUE) for case in on("cpu")]
+    promote(make_run(tree, failing), tree)
+    found = recompute_check(make_run(tree, failing), tree)
+    assert found.confirmed == 0
+    assert len(found.failed) == 2
+
+
+def test_a_claim_that_the_run_does_not_touch_is_confirmed(tree: Path) -> None:
+    promote(make_run(tree, passing(tree)), tree)
+    found = recompute_check(make_run(tree, passing(tree, on("cpu")[1:])), tree)
+    (line,) = found.failed
+    assert "was not recomputed: 1 case" in line
+    assert not recompute_check(make_run(tree, []), tree).ok
+
+
+def test_outdated_lines_fail_the_check(tree: Path) -> None:
+    promote(make_run(tree, passing(tree)), tree)
+    with (tree / "kernels" / "ggml" / "q4_k" / "reference.py").open("a") as stream:
+        stream.write("#")
+    found = recompute_check(make_run(tree, passing(tree, on("cpu"))), tree)
+    assert [line.split()[0] for line in found.stale] == [Q4_K]
+    assert (found.failed, found.confirmed, found.ok) == ((), 1, True)
+
+
+def test_what_is_shown_and_not_claimed_is_lost(tree: Path) -> None:
+    found = recompute_check(make_run(tree, passing(tree)), tree)
+    assert len(found.unclaimed) == 2
+    assert found.ok
+
+
+def test_answers_from_the_memo_confirm_a_claim(tree: Path) -> None:
+    remembered = judges()[0].model_copy(update={"live": False})
+    run = make_run(tree, [evidence(case, tree, judges=(remembered,)) for case in CASES])
+    with pytest.raises(BadInput, match="memo"):
+        recompute_check(run, tree)

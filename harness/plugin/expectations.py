@@ -1,0 +1,183 @@
+"""Skips and expected failures as data: what they must say, and what is refused. `docs/skips.md` states the rules."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from harness.errors import UsageProblem
+from harness.evidence.case import Case
+from harness.evidence.record import Skip
+from harness.plugin.conditions import CONDITIONS
+from harness.rows.load import row
+from harness.verdicts import Verdict
+
+KINDS: tuple[str, ...] = get_args(Skip.model_fields["kind"].annotation)
+PHASES = ("setup", "call", "teardown")
+MAY_STAY = frozenset({"hardware", "platform", "upstream_limit"})
+"""Kinds that need no date: nothing that we do makes them go away."""
+LONGEST = datetime.timedelta(days=366)
+
+LEAST_WORDS = 5
+# A placeholder says that nobody looked; a vague word does not count towards the words that a reason needs.
+PLACEHOLDERS = frozenset({"todo", "fixme", "xxx", "tbd", "wip", "hack"})
+_VAGUE = """
+    a an and at be broken bug bugs crash crashes currently disable disabled does doesnt error errors fail failing fails
+    failure fix fixed flaky for in is issue it later moment need needs not now of on ok problem problems see sometimes
+    still skip skipped temporarily temporary test tests the there this to unstable unsupported until works working
+    wrong yet
+"""
+VAGUE = frozenset(_VAGUE.split())
+
+_SKIP_FIELDS = frozenset({"row", "kind", "reason", "owner", "expires", "when", "cases"})
+_XFAIL_FIELDS = frozenset(
+    {"row", "phase", "raises", "reason", "owner", "expires", "when", "cases", "verdict"}
+)
+_OWNER = re.compile(r"^[A-Za-z0-9@][A-Za-z0-9@._/-]+$")
+
+
+@dataclass(frozen=True)
+class Skipping:
+    """A skip that was checked. `row` is the row in whose debt it stands; `when` and `cases` narrow it."""
+
+    row: str
+    kind: str
+    reason: str
+    owner: str
+    expires: str | None = None
+    when: str = "always"
+    cases: str = "*"
+
+    def record(self) -> Skip:
+        """As evidence keeps it."""
+        return Skip.model_validate(
+            {name: getattr(self, name) for name in ("row", "kind", "reason", "owner", "expires")}
+        )
+
+
+@dataclass(frozen=True)
+class Failing:
+    """An expected failure that was checked: in this phase, with one of these exceptions, or the case is red."""
+
+    row: str
+    phase: str
+    raises: tuple[type[BaseException], ...]
+    reason: str
+    owner: str
+    expires: str
+    when: str = "always"
+    cases: str = "*"
+    verdict: Verdict | None = None
+
+
+def skipping(values: Mapping[str, Any]) -> Skipping:
+    """The skip that these keywords describe. Raises UsageProblem with everything that is wrong about them."""
+    _refuse(skip_problems(values))
+    return Skipping(**values)
+
+
+def failing(values: Mapping[str, Any]) -> Failing:
+    """The expected failure that these keywords describe. Raises UsageProblem with everything that is wrong."""
+    _refuse(xfail_problems(values))
+    raises = values["raises"]
+    verdict = values.get("verdict")
+    checked = dict(values) | {"raises": raises if isinstance(raises, tuple) else (raises,)}
+    return Failing(**checked | {"verdict": None if verdict is None else Verdict(verdict)})
+
+
+def applies(expected: Skipping | Failing, case: Case | None) -> bool:
+    """Whether it is about this case (None: a test without one), and its condition holds."""
+    if case is not None and (
+        expected.row not in case.rows or not fnmatch.fnmatchcase(case.id, expected.cases)
+    ):
+        return False
+    return CONDITIONS[expected.when]()
+
+
+def skip_problems(values: Mapping[str, Any]) -> list[str]:
+    """What is wrong about the keywords of a skip, in words; empty when nothing is."""
+    found = _unknown(values, _SKIP_FIELDS) + _common(values)
+    kind = values.get("kind")
+    if kind not in KINDS:
+        found.append(f"kind {kind!r}: wanted one of {', '.join(KINDS)}")
+    if values.get("expires") is None and kind in KINDS and kind not in MAY_STAY:
+        found.append(f"no expiry: a skip of kind {kind} ends on a date (expires='YYYY-MM-DD')")
+    return found
+
+
+def xfail_problems(values: Mapping[str, Any]) -> list[str]:
+    """What is wrong about the keywords of an expected failure, in words; empty when nothing is."""
+    found = _unknown(values, _XFAIL_FIELDS) + _common(values)
+    if values.get("phase") not in PHASES:
+        found.append(f"phase {values.get('phase')!r}: wanted one of {', '.join(PHASES)}")
+    raises = values.get("raises")
+    kinds = raises if isinstance(raises, tuple) else (raises,)
+    if not kinds or not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        found.append(f"raises {raises!r}: wanted the exception type that it fails with")
+    elif {Exception, BaseException} & set(kinds):
+        found.append("raises Exception: any failure would fit; name the type that is expected")
+    if values.get("expires") is None:
+        found.append("no expiry: an expected failure ends on a date (expires='YYYY-MM-DD')")
+    if values.get("verdict") is not None and values["verdict"] not in set(Verdict):
+        found.append(f"verdict {values['verdict']!r}: there is no such verdict")
+    return found
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise UsageProblem("; ".join(problems))
+
+
+def _unknown(values: Mapping[str, Any], known: frozenset[str]) -> list[str]:
+    return [
+        f"unknown keyword {name!r}: wanted {', '.join(sorted(known))}" for name in values if name not in known
+    ]
+
+
+def _common(values: Mapping[str, Any]) -> list[str]:
+    found = []
+    try:
+        row(str(values.get("row")))
+    except UsageProblem as problem:
+        found.append(str(problem))
+    found += _reason(values.get("reason"))
+    if not isinstance(owner := values.get("owner"), str) or not _OWNER.match(owner):
+        found.append(f"owner {owner!r}: wanted who looks after it, a handle or an address")
+    if values.get("expires") is not None:
+        found += _expiry(values["expires"])
+    if (when := values.get("when", "always")) not in CONDITIONS:
+        found.append(f"condition {when!r}: wanted one of {', '.join(CONDITIONS)}")
+    if not isinstance(values.get("cases", "*"), str):
+        found.append(f"cases {values['cases']!r}: wanted a glob over case IDs")
+    return found
+
+
+def _reason(reason: object) -> list[str]:
+    if not isinstance(reason, str) or not reason.strip():
+        return ["no reason: wanted a sentence that says what is missing"]
+    words = re.findall(r"[\w.#+-]+", reason.lower().replace("'", ""))
+    if placeholder := next((word for word in words if word.strip(".") in PLACEHOLDERS), None):
+        return [f"vague reason {reason!r}: {placeholder!r} says that nobody has looked yet"]
+    telling = [word for word in words if word not in VAGUE]
+    if len(words) < LEAST_WORDS or len(telling) < 3:
+        return [
+            f"vague reason {reason!r}: wanted at least {LEAST_WORDS} words, three of which say what is missing"
+        ]
+    return []
+
+
+def _expiry(expires: object) -> list[str]:
+    try:
+        day = datetime.date.fromisoformat(str(expires))
+    except ValueError:
+        return [f"expires {expires!r}: wanted a date, YYYY-MM-DD"]
+    today = datetime.date.today()
+    if day < today:
+        return [f"expired on {day}: look at it again, then remove it or say why it stays"]
+    if day - today > LONGEST:
+        return [f"expires {day}: more than a year ahead is no expiry"]
+    return []

@@ -1,0 +1,40 @@
+"""Q5_1: the least value gets code 0 and the greatest 31; with weights both are searched for."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.common.numpy.quantize_affine import search
+from kernels.common.numpy.quantize_steps import (
+    f32,
+    half_bytes,
+    lanes,
+    reciprocal,
+    row_bytes,
+    row_importance,
+    smallest_and_largest,
+    to_half,
+    truncated,
+)
+
+
+def encode(rows: NDArray[np.float32], weights: NDArray[np.float32] | None = None) -> NDArray[np.uint8]:
+    """float32 [n_rows, n_cols] and weights [n_cols] to uint8 [n_rows, row_bytes].
+
+    Without weights m = least, d = (greatest - least) / 31 and q = trunc((x - m) * (1 / d) + 0.5).
+    With weights d, -m and q come from the search, under weight * sqrt(mean square of the row + x^2).
+    """
+    x = lanes(rows, 32)
+    if weights is None:
+        m, greatest = smallest_and_largest(x, numbers=True)
+        d = (greatest - m) / f32(31)
+        q = truncated((x - m) * reciprocal(d) + f32(0.5))
+    else:
+        d, minimum, q = search(x, row_importance(rows, weights, 32), 31, -0.9, 0.05, 36, limit_first=True)
+        m = -minimum
+    q = q.astype(np.uint8)
+    out = np.empty((x.shape[1], 24), np.uint8)
+    out[:, 0:2] = half_bytes(to_half(d))
+    out[:, 2:4] = half_bytes(to_half(m))
+    out[:, 4:8] = np.packbits((q >> 4 & 1).T, axis=1, bitorder="little")
+    out[:, 8:24] = (q[:16] & 15 | q[16:] << 4).T
+    return row_bytes(out, rows)
