@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 
 from harness import environment
-from harness.containers.checkpoint import Checkpoint
+from harness.containers.checkpoint import Checkpoint, TensorInfo
+from harness.errors import HarnessError
 from harness.ladder.judge import Judge
 from harness.ladder.recognize import Recognized, recognize
 from harness.ladder.reproduce import smallest_reproducer
 from harness.ladder.tensors import TensorVerdict, compare_tensors, select
 from harness.report import compare_model as model
 from harness.subjects.base import Kernel, Subject
-from harness.verdicts import Side, Verdict, exit_code, worst
+from harness.verdicts import Side, Verdict, exit_code, standing, worst
 from oracles.worker_process import ProviderError
 
-LEVELS = ("recognize", "tensors", "layers", "logits", "tokens")
+STDERR_KEPT = 20
+"""Tensors that keep what the subject or the oracle wrote to stderr: 8 KiB each, so that a report stays small."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class _Tally:
     verdicts: list[Verdict] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)
     rows: tuple[str, ...] = ()
+    judges: set[str] = field(default_factory=set)
 
 
 Progress = Callable[[str, int, int], None]
@@ -70,6 +73,7 @@ def run(
     seed = options.seed if options.seed is not None else int(digest[:8], 16)
     verdicts: list[tuple[Verdict, Side]] = []
 
+    chosen = select(checkpoint, options.tensors)
     began = time.perf_counter()
     recognized = recognize(checkpoint, judges)
     timings["recognize_s"] = time.perf_counter() - began
@@ -81,15 +85,17 @@ def run(
     state = _TensorRun(checkpoint, subject, judges, options, seed, digest)
     if options.level == "tensors":
         began = time.perf_counter()
-        state.climb(progress)
+        state.climb(chosen, progress)
         timings["tensors_s"] = time.perf_counter() - began
         timings["decode_s"] = dict(state.seconds())
         verdicts += [(found.outcome.verdict, found.outcome.side) for found in state.found]
+        if not state.found:
+            verdicts.append((Verdict.NOT_RUN, Side.SUBJECT))
         levels = levels.model_copy(update={"tensors": state.level()})
         first = first or state.first
     timings["total_s"] = time.perf_counter() - start
     return model.CompareReport(
-        verdict=worst(verdict for verdict, _ in verdicts),
+        verdict=worst(standing(*found) for found in verdicts),
         exit_code=exit_code(verdicts),
         checkpoint=_checkpoint_info(checkpoint, digest),
         subject=model.SubjectInfo(name=subject.name, version=subject.version),
@@ -101,6 +107,7 @@ def run(
         rows=state.rows(recognized),
         environment=environment.describe(),
         kernels_engaged=state.kernels(),
+        notes=state.notes,
         timings=timings,
         peak_rss=environment.peak_rss(),
     )
@@ -128,10 +135,11 @@ class _TensorRun:
         self._kernels: Counter[tuple[str, Kernel]] = Counter()
         self._results: list[model.TensorResult] = []
         self.found: list[TensorVerdict] = []
-        self.first: model.Divergence | None = None
+        self._first: model.Divergence | None = None
+        self._first_of_oracles: model.Divergence | None = None
+        self.notes: list[str] = []
 
-    def climb(self, progress: Progress) -> None:
-        chosen = select(self._checkpoint, self._options.tensors)
+    def climb(self, chosen: Sequence[TensorInfo], progress: Progress) -> None:
         total = sum(int(np.prod(tensor.shape, dtype=np.int64)) for tensor in chosen)
         done = 0
         verdicts = compare_tensors(
@@ -149,7 +157,8 @@ class _TensorRun:
         tally.tensors += 1
         tally.passed += outcome.verdict is Verdict.PASS
         tally.elements += found.elements
-        tally.verdicts.append(outcome.verdict)
+        tally.verdicts.append(standing(outcome.verdict, outcome.side))
+        tally.judges |= set(outcome.judges)
         tally.seconds.update(outcome.seconds)
         tally.rows = found.unit.rows if found.unit else ()
         if outcome.comparison is not None:
@@ -164,8 +173,10 @@ class _TensorRun:
         """Record a tensor that did not pass, while the subject's values are still there."""
         outcome, tensor = found.outcome, found.tensor
         divergence = self._divergence(found)
-        if divergence is not None and self.first is None:
-            self.first = divergence
+        if outcome.side is Side.SUBJECT and self._first is None:
+            self._first = divergence or _without_values(found)
+        elif self._first_of_oracles is None:
+            self._first_of_oracles = divergence
         self._results.append(
             model.TensorResult(
                 name=tensor.name,
@@ -178,7 +189,7 @@ class _TensorRun:
                 max_abs=outcome.comparison.max_abs if outcome.comparison else 0.0,
                 max_ulp=outcome.comparison.max_ulp if outcome.comparison else 0,
                 message=outcome.message,
-                stderr=outcome.stderr,
+                stderr=outcome.stderr if len(self._results) < STDERR_KEPT else "",
                 divergence=divergence,
             )
         )
@@ -188,7 +199,8 @@ class _TensorRun:
         if comparison is None or comparison.worst is None:
             return None
         at = comparison.worst
-        script = self._reproducer(found) if self._options.repro and self.first is None else None
+        first = self._first is None and found.outcome.side is Side.SUBJECT
+        script = self._reproducer(found) if self._options.repro and first else None
         return model.Divergence(
             level="tensors",
             name=found.tensor.name,
@@ -219,8 +231,14 @@ class _TensorRun:
                 checkpoint_sha256=self._digest,
                 seed=self._seed,
             )
-        except ProviderError:
+        except (ProviderError, HarnessError) as error:
+            self.notes.append(f"no reproducer: {error}")
             return None
+
+    @property
+    def first(self) -> model.Divergence | None:
+        """The first culprit: a tensor that the subject got wrong before one on which the oracles differ."""
+        return self._first or self._first_of_oracles
 
     def seconds(self) -> Counter[str]:
         total: Counter[str] = Counter()
@@ -232,7 +250,7 @@ class _TensorRun:
         tallies = self._tallies.items()
         checked = [found for found in self.found if found.outcome.comparison is not None]
         return model.TensorsLevel(
-            verdict=worst(found.outcome.verdict for found in self.found),
+            verdict=worst(standing(found.outcome.verdict, found.outcome.side) for found in self.found),
             checked=len(checked),
             diverged=sum(found.outcome.verdict is not Verdict.PASS for found in checked),
             bit_exact=bool(self.found) and all(_exact(tally) for _, tally in tallies),
@@ -251,6 +269,7 @@ class _TensorRun:
                     bit_exact=_exact(tally),
                     max_abs=tally.max_abs,
                     max_ulp=tally.max_ulp,
+                    judges=[judge.name for judge in self._judges if judge.name in tally.judges],
                     seconds=dict(tally.seconds),
                 )
                 for encoding, tally in sorted(tallies, key=lambda item: -item[1].elements)
@@ -282,6 +301,21 @@ class _TensorRun:
             )
             for (encoding, kernel), calls in sorted(self._kernels.items(), key=lambda item: item[0][0])
         ]
+
+
+def _without_values(found: TensorVerdict) -> model.Divergence | None:
+    """A tensor on which the subject failed before its values could be compared."""
+    if found.outcome.verdict is Verdict.NOT_RUN:
+        return None
+    return model.Divergence(
+        level="tensors",
+        name=found.tensor.name,
+        subject=None,
+        oracle=None,
+        bound=0.0,
+        smallest_passing_bound=float("inf"),
+        diagnosis=f"{found.outcome.verdict}: {found.outcome.message}",
+    )
 
 
 def _exact(tally: _Tally) -> bool:

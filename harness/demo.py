@@ -96,7 +96,10 @@ def resolve_checkpoint(where: str, *, offline: bool, tell: Callable[[str], None]
     if _is_whole(path, demo):
         return path
     if offline:
-        raise Unavailable(f"{where} is not in the cache ({path}) and --offline forbids fetching it")
+        raise Unavailable(
+            f"{where} is not in the cache, or damaged there ({printable(str(path))}), and --offline forbids fetching it; "
+            f"run: harness compare --checkpoint {where} --oracle formats --level recognize"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
@@ -127,8 +130,11 @@ def _generated(demo: Generated, tell: Callable[[str], None]) -> Path:
 
 
 def _is_whole(path: Path, demo: Demo) -> bool:
-    """By size alone: `compare` states the digest of what it read, and the digest was checked when it was written."""
-    return path.is_file() and path.stat().st_size == demo.bytes
+    """By size and digest: a file that was damaged in the cache is fetched again."""
+    if not path.is_file() or path.stat().st_size != demo.bytes:
+        return False
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() == demo.sha256
 
 
 def _fetch(demo: Demo, path: Path, tell: Callable[[str], None]) -> None:

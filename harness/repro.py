@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
@@ -37,6 +38,7 @@ class Finding:
     subject_file: str | None
     subject_module: str | None
     subject_function: str | None
+    blockwise: bool
     checkpoint_sha256: str
     seed: int
 
@@ -47,13 +49,15 @@ def write(
     data: npt.NDArray[np.uint8],
     subject: npt.NDArray[Any] | None,
     oracle: npt.NDArray[np.float32],
+    tables: Mapping[str, npt.NDArray[Any]],
 ) -> Path:
     """Write the three files into `folder` and return the path of `repro.py`.
 
     `data` `[n_bytes] uint8` is the encoded input; `subject` and `oracle` hold the answers of the window, flat;
-    `subject` None when it gave no array. Raises UsageProblem when the folder cannot be written.
+    `subject` None when it gave no array; `tables` are those that a blockwise function takes. Raises UsageProblem when the folder cannot be written.
     """
     arrays: dict[str, Any] = {"data": data, "oracle": oracle.reshape(-1)}
+    arrays |= {f"table_{name}": table for name, table in tables.items()}
     if subject is not None:
         arrays["subject"] = np.ascontiguousarray(subject).reshape(-1)
     try:

@@ -53,7 +53,7 @@ def exit_code(verdicts: Iterable[tuple[Verdict, Side]]) -> int:
         if verdict is Verdict.NOT_RUN:
             unable = True
         elif verdict in EXPECTED:
-            ran = ran or verdict is not Verdict.SKIP
+            ran = ran or verdict is Verdict.PASS
         elif side is Side.ORACLE and verdict is not Verdict.ORACLE_DISAGREE:
             unable = True
         else:
@@ -61,6 +61,13 @@ def exit_code(verdicts: Iterable[tuple[Verdict, Side]]) -> int:
     if difference:
         return EXIT_DIFFERENCE
     return EXIT_UNABLE if unable or not ran else EXIT_OK
+
+
+def standing(verdict: Verdict, side: Side) -> Verdict:
+    """The verdict as it counts for a level, a row or a run: what an oracle did wrong is no failure of the subject."""
+    if side is Side.ORACLE and verdict.startswith("FAIL_"):
+        return Verdict.ERROR_RUN
+    return verdict
 
 
 # Worst last: the verdict of a set is the last of these that occurs in it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -13,6 +15,7 @@ import click
 
 from harness import __version__
 from harness.errors import HarnessError
+from harness.text import printable
 
 # verb -> (module under harness.cli, one line for --help)
 VERBS: dict[str, tuple[str, str]] = {
@@ -63,16 +66,64 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: every expected error becomes one line on stderr and the exit code of its class."""
+    """Entry point: every error becomes one line on stderr and the exit code of its class, never a traceback.
+
+    HARNESS_TRACEBACK=1 shows where an error of the harness itself comes from.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    status = _status()
     try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        status = _cannot_write(error)
+    _leave(status)
+
+
+def _status() -> int:
+    try:
+        if sys.stdout is None:
+            _complain("standard output is closed: there is nowhere to write to")
+            return HarnessError.exit_code
         status = cli.main(standalone_mode=False)
     except HarnessError as error:
-        click.echo(f"harness: {error}", err=True)
-        sys.exit(error.exit_code)
+        _complain(str(error))
+        return error.exit_code
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _complain(error.format_message()) if sys.stderr is None else error.show()
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("harness: interrupted", err=True)
-        sys.exit(130)
-    sys.exit(status if isinstance(status, int) else 0)
+        _complain("interrupted")
+        return 128 + signal.SIGINT
+    except OSError as error:
+        return _cannot_write(error)
+    except Exception as error:  # exit 1 would say "a difference"
+        if os.environ.get("HARNESS_TRACEBACK"):
+            raise
+        words = printable(f"{type(error).__name__}: {error}")
+        _complain(f"{words} (a defect of the harness; HARNESS_TRACEBACK=1 shows where)")
+        return HarnessError.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _cannot_write(error: OSError) -> int:
+    name = f"{error.filename}: " if error.filename else ""
+    _complain(f"{name}{error.strerror or error}")
+    return HarnessError.exit_code
+
+
+def _complain(words: str) -> None:
+    with contextlib.suppress(OSError):
+        if sys.stderr is not None:
+            click.echo(f"harness: {words}", err=True)
+
+
+def _leave(status: int) -> None:
+    """End without a second attempt to flush a stream that cannot be written."""
+    with contextlib.suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    sys.stdout = None
+    sys.exit(status)

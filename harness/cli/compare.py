@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,26 +68,36 @@ def command(
     """
     from harness.compare import Options, run
     from harness.containers import open_checkpoint
-    from harness.demo import resolve_checkpoint
+    from harness.demo import PREFIX, load_demo, resolve_checkpoint
     from harness.errors import Unavailable, UsageProblem
-    from harness.subjects.resolve import resolve
+    from harness.subjects.resolve import check_subject, resolve
     from oracles.pins import pins_for
     from oracles.pool import Pool
 
-    if device != "cpu":
-        raise Unavailable(
-            f"--device {device}: no kernel of this version runs there; cpu is the only device so far"
-        )
+    # All that can be wrong with the command line or the file comes before anything is fetched or started.
+    _check_outputs(json_file, html_file)
+    if not re.fullmatch(r"cpu|metal|cuda:\d+", device):
+        raise UsageProblem(f"--device {device}: wanted cpu, cuda:N or metal")
     names = pins_for(engine, level)
-    if not names or level not in SERVED:
-        raise Unavailable(f"--level {level}: no pinned oracle of {engine} serves this level in this version")
-    for option, target in (("--json", json_file), ("--html", html_file)):
-        if target not in (None, "-") and not Path(str(target)).absolute().parent.is_dir():
-            raise UsageProblem(f"{option} {target}: the folder does not exist")
-    path = resolve_checkpoint(where, offline=offline, tell=_tell)
-    options = Options(level, tensors, seed, Path(repro) if repro else None)
+    check_subject(subject)
+    if where.startswith(PREFIX):
+        load_demo(where.removeprefix(PREFIX))
     with contextlib.ExitStack() as stack:
-        checkpoint = stack.enter_context(open_checkpoint(path))
+        if not where.startswith(PREFIX):
+            checkpoint = stack.enter_context(open_checkpoint(where))
+        if device != "cpu":
+            raise Unavailable(
+                f"--device {device}: no kernel of this version runs there; cpu is the only device so far"
+            )
+        if not names or level not in SERVED:
+            raise Unavailable(
+                f"--level {level}: no pinned oracle of {engine} serves this level in this version"
+            )
+        if where.startswith(PREFIX):
+            checkpoint = stack.enter_context(
+                open_checkpoint(resolve_checkpoint(where, offline=offline, tell=_tell))
+            )
+        options = Options(level, tensors, seed, Path(repro) if repro else None)
         pool = stack.enter_context(Pool(offline=offline, progress=_tell))
         judges = [pool.get(name) for name in names]
         playing = resolve(subject, level, pool)
@@ -98,6 +109,22 @@ def command(
         report = run(checkpoint, playing, judges, options, stack.enter_context(_progress()))
     _write(report, json_file, html_file)
     return report.exit_code
+
+
+def _check_outputs(json_file: str | None, html_file: str | None) -> None:
+    from harness.errors import UsageProblem
+
+    for option, target in (("--json", json_file), ("--html", html_file)):
+        if target is None or (option, target) == ("--json", "-"):
+            continue
+        if not target or target == "-":
+            raise UsageProblem(f"{option} {target!r}: wanted the name of a file")
+        if Path(target).is_dir():
+            raise UsageProblem(f"{option} {target}: it is a folder")
+        if not Path(target).absolute().parent.is_dir():
+            raise UsageProblem(f"{option} {target}: the folder does not exist")
+    if json_file and html_file and Path(json_file).absolute() == Path(html_file).absolute():
+        raise UsageProblem(f"--json and --html both name {json_file}")
 
 
 def _tell(message: str) -> None:
@@ -132,24 +159,10 @@ def _progress() -> Iterator[Progress]:
         yield step
 
 
-def _print(report: CompareReport) -> None:
-    """To a terminal as it is; elsewhere 160 columns wide and without blanks at the ends of lines."""
-    from rich.console import Console
-
-    from harness.report.compare_text import show
-
-    if sys.stdout.isatty():
-        show(report, Console())
-        return
-    text = io.StringIO()
-    show(report, Console(file=text, width=160))
-    for line in text.getvalue().splitlines():
-        click.echo(line.rstrip())
-
-
 def _write(report: CompareReport, json_file: str | None, html_file: str | None) -> None:
     from rich.console import Console
 
+    from harness.report import terminal
     from harness.report.compare_text import show
     from harness.report.output import write_text
     from harness.report.strict_json import dumps
@@ -157,7 +170,7 @@ def _write(report: CompareReport, json_file: str | None, html_file: str | None) 
     if json_file == "-":
         click.echo(dumps(report.as_json()), nl=False)
     else:
-        _print(report)
+        terminal.show(lambda console: show(report, console), width=160)
         if json_file:
             write_text("--json", json_file, dumps(report.as_json()))
     if html_file:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @click.command()
@@ -38,11 +41,13 @@ def command(family: str | None, json_to: str | None, markdown: bool, html_to: st
     if markdown:
         click.echo(render.markdown(matrix), nl=False)
         return
-    from rich.console import Console
+    from harness.report.terminal import show
+
+    def write(console: Console) -> None:
+        for table in render.tables(matrix):
+            console.print(table)
+        for line in render.summary(matrix):
+            console.print(line, highlight=False)
 
     # A pipe has no width to fold to: there, every cell keeps its lines.
-    console = Console() if sys.stdout.isatty() else Console(width=240)
-    for table in render.tables(matrix):
-        console.print(table)
-    for line in render.summary(matrix):
-        console.print(line, highlight=False)
+    show(write, width=240)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import click
 from harness.errors import UsageProblem
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 
 @click.command()
@@ -54,10 +53,12 @@ def _write(target: str, text: str) -> None:
 
 
 def _print_tables(tables: Sequence[RenderableType], summary: str) -> None:
-    from rich.console import Console
+    from harness.report.terminal import show
+
+    def render(console: Console) -> None:
+        for table in tables:
+            console.print(table)
+        console.print(summary, highlight=False)
 
     # A pipe has no width to fold to: there, every cell keeps its lines.
-    console = Console() if sys.stdout.isatty() else Console(width=240)
-    for table in tables:
-        console.print(table)
-    console.print(summary, highlight=False)
+    show(render, width=240)

@@ -19,6 +19,11 @@ class Judge(Protocol):
     pin: dict[str, Any]
 
     @property
+    def failures(self) -> Mapping[tuple[str, str], Any]:
+        """(op, encoding) -> how the known answers failed."""
+        ...
+
+    @property
     def ops(self) -> dict[str, tuple[str, ...]]: ...
 
     def supports(self, op: str, encoding: str) -> bool: ...

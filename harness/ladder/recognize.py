@@ -74,6 +74,9 @@ def recognize(checkpoint: Checkpoint, judges: Sequence[Judge]) -> Recognized:
             found.messages.append(error.message)
             continue
         except ProviderError as error:
+            if checkpoint.byte_order == "big":
+                found.messages.append(f"{judge.name} does not read a big-endian file: {error.message}")
+                continue
             found.verdict, found.side = error.verdict, Side.ORACLE
             found.messages.append(error.message)
             continue
@@ -86,7 +89,10 @@ def recognize(checkpoint: Checkpoint, judges: Sequence[Judge]) -> Recognized:
             for key in sorted(set(checkpoint.metadata) ^ keys)
         ]
     found.checked = len(ours) if found.readers else 0
-    if found.differences:
+    if not ours and found.verdict is Verdict.PASS:
+        found.verdict, found.side = Verdict.NOT_RUN, Side.SUBJECT
+        found.messages.append("the checkpoint holds no tensor: there is nothing to compare")
+    elif found.differences:
         found.verdict, found.side = Verdict.FAIL_VALUE, Side.SUBJECT
     elif not found.readers and found.verdict is Verdict.PASS:
         found.verdict, found.side = Verdict.NOT_RUN, Side.ORACLE
@@ -109,7 +115,7 @@ def _our_reading(checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:
 
 def _without_leading_ones(shape: Sequence[int]) -> list[int]:
     """Engines forget how many leading dimensions of size 1 a file declared: they are no difference."""
-    kept = list(shape)
+    kept = list(shape) or [1]
     while len(kept) > 1 and kept[0] == 1:
         kept.pop(0)
     return kept

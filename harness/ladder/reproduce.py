@@ -57,6 +57,7 @@ def smallest_reproducer(
             subject_file=origin.file,
             subject_module=origin.module,
             subject_function=origin.function,
+            blockwise=origin.blockwise,
             checkpoint_sha256=checkpoint_sha256,
             seed=seed,
         )
@@ -65,8 +66,10 @@ def smallest_reproducer(
         again = compare_tensor(unit, piece, shape, subject, [judge], repeat=1, timeout=BASE_SECONDS)
         if again.verdict is outcome.verdict and again.values is not None:
             wanted, _ = decoded(judge, unit.encoding, piece, shape, BASE_SECONDS)
-            return repro.write(folder, finding(shape, (0, shape[1]), name), piece, again.values, wanted)
+            return repro.write(
+                folder, finding(shape, (0, shape[1]), name), piece, again.values, wanted, origin.tables
+            )
     wanted, _ = decoded(judge, unit.encoding, row, (1, columns), BASE_SECONDS)
     window = (where.row * columns, (where.row + 1) * columns)
     got = outcome.values.reshape(-1)[window[0] : window[1]]
-    return repro.write(folder, finding(tensor.shape, window, "tensor"), data, got, wanted)
+    return repro.write(folder, finding(tensor.shape, window, "tensor"), data, got, wanted, origin.tables)

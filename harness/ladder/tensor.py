@@ -1,7 +1,7 @@
 """One tensor: the subject's decode against each judge's, and what is known about a difference.
 
 The subject decodes the tensor whole, as its users would: a fault that only shows at a large offset must be able to
-show. The judges decode it in runs of rows, so that their answers never take more memory than a few tens of megabytes.
+show. The judges decode it in runs of blocks, so that their answers never take more memory than a few tens of megabytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome:
     stderr: str = ""
     comparison: Comparison | None = None
     judge: str | None = None
-    judges: int = 0
+    judges: tuple[str, ...] = ()
     kernel: Kernel | None = None
     diagnosis: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -56,6 +56,11 @@ def row_bytes(unit: Unit, rows: range, columns: int) -> slice:
     return slice(rows.start * per_row, rows.stop * per_row)
 
 
+def _blocks(unit: Unit, start: int, stop: int) -> slice:
+    """The bytes of the elements from `start` to `stop`, both at the border of a block."""
+    return slice(start // unit.block_elems * unit.block_bytes, stop // unit.block_elems * unit.block_bytes)
+
+
 def compare_tensor(
     unit: Unit,
     data: npt.NDArray[np.uint8],
@@ -72,17 +77,20 @@ def compare_tensor(
     (ERROR_RUN, TIMEOUT, … on the oracle's side); two judges that differ make it ORACLE_DISAGREE, whatever the
     subject says.
     """
+    if not math.prod(shape):
+        return Outcome(Verdict.NOT_RUN, Side.SUBJECT, "the tensor is empty: there is nothing to compare")
     able = [judge for judge in judges if judge.supports("dequantize", unit.encoding)]
-    if not able:
-        reasons = "; ".join(judge.why_not("dequantize", unit.encoding) or judge.name for judge in judges)
-        return Outcome(Verdict.NOT_RUN, Side.ORACLE, f"no oracle decodes {unit.encoding}: {reasons}")
+    broken = [judge for judge in judges if ("dequantize", unit.encoding) in judge.failures]
+    if not able or able[0] is not judges[0] or broken:
+        # The judge that was asked for decides or nobody does; one whose known answers fail is never left out in silence.
+        reason = (broken or judges)[0].why_not("dequantize", unit.encoding)
+        return Outcome(Verdict.NOT_RUN, Side.ORACLE, f"no verdict on {unit.encoding}: {reason}")
     try:
         produced = subject.dequantize(unit, data, shape, repeat=repeat, timeout=timeout)
     except ProviderError as error:
         return Outcome(error.verdict, Side.SUBJECT, error.message, error.stderr)
-    outcome = Outcome(
-        Verdict.PASS, Side.SUBJECT, kernel=produced.kernel, judges=len(able), judge=able[0].name
-    )
+    names = tuple(judge.name for judge in able)
+    outcome = Outcome(Verdict.PASS, Side.SUBJECT, kernel=produced.kernel, judges=names, judge=names[0])
     outcome.seconds[subject.name] = produced.seconds
     outcome.fingerprint = _fingerprint(produced.values)
     _judge(outcome, unit, data, produced.values, able, timeout)
@@ -112,26 +120,25 @@ def _judge(
     judges: Sequence[Judge],
     timeout: float,
 ) -> None:
-    rows, columns = rows_of(values.shape)
     against = Accumulator(values.shape, BIT_EXACT, unit.block_elems)
     between = [Accumulator(values.shape, BIT_EXACT, unit.block_elems) for _ in judges[1:]]
     flat = values.reshape(-1)
-    step = max(1, RUN_ELEMENTS // max(1, columns))
-    for start in range(0, rows, step):
-        run = range(start, min(rows, start + step))
+    # Rows are whole blocks, so a run of blocks may begin and end anywhere: one long row is split like many short ones.
+    step = RUN_ELEMENTS // unit.block_elems * unit.block_elems
+    for start in range(0, flat.size, step):
+        stop = min(flat.size, start + step)
+        piece = data[_blocks(unit, start, stop)]
         answers = []
         for judge in judges:
             try:
-                answer, seconds = decoded(
-                    judge, unit.encoding, data[row_bytes(unit, run, columns)], (len(run), columns), timeout
-                )
+                answer, seconds = decoded(judge, unit.encoding, piece, (1, stop - start), timeout)
             except ProviderError as error:
                 outcome.verdict, outcome.side = error.verdict, Side.ORACLE
                 outcome.message, outcome.stderr, outcome.judge = error.message, error.stderr, judge.name
                 return
             outcome.seconds[judge.name] = outcome.seconds.get(judge.name, 0.0) + seconds
             answers.append(answer.reshape(-1))
-        against.feed(flat[run.start * columns : run.stop * columns], answers[0])
+        against.feed(flat[start:stop], answers[0])
         for accumulator, answer in zip(between, answers[1:], strict=True):
             accumulator.feed(answer, answers[0])
     outcome.comparison = against.result()

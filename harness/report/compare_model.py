@@ -94,6 +94,9 @@ class EncodingResult(Model):
     bit_exact: bool
     max_abs: Number
     max_ulp: int
+    judges: list[str] = Field(
+        description="the pins that decoded it; with one alone there was no second opinion"
+    )
     seconds: dict[str, float] = Field(description="time in the decode itself, by provider")
 
 
@@ -153,6 +156,7 @@ class CompareReport(Model):
     rows: list[RowResult]
     environment: dict[str, Any]
     kernels_engaged: list[KernelEngaged]
+    notes: list[str] = Field(description="what could not be done beside the comparison")
     timings: dict[str, Any]
     peak_rss: int = Field(description="bytes, of the harness process alone")
 

@@ -76,20 +76,24 @@ def _encodings(report: CompareReport, width: int) -> RenderableType:
         bit_exact=level.bit_exact,
         max_abs=level.max_abs,
         max_ulp=level.max_ulp,
+        judges=[],
         seconds={
             name: sum(entry.seconds.get(name, 0.0) for entry in level.by_encoding) for name in providers
         },
     )
+    decoded = {name: sum(e.elements for e in level.by_encoding if name in e.seconds) for name in providers}
     rows = [*level.by_encoding, total]
     if width >= WIDE:
-        return _table(rows, providers, verdicts=True, speeds=True)
+        return _table(rows, providers, decoded, verdicts=True, speeds=True)
     if not providers:
-        return _table(rows, providers, verdicts=True, speeds=False)
-    speeds = _table(rows, providers, verdicts=False, speeds=True)
-    return Group(_table(rows, providers, verdicts=True, speeds=False), Text(""), speeds)
+        return _table(rows, providers, decoded, verdicts=True, speeds=False)
+    speeds = _table(rows, providers, decoded, verdicts=False, speeds=True)
+    return Group(_table(rows, providers, decoded, verdicts=True, speeds=False), Text(""), speeds)
 
 
-def _table(rows: list[EncodingResult], providers: list[str], *, verdicts: bool, speeds: bool) -> Table:
+def _table(
+    rows: list[EncodingResult], providers: list[str], decoded: dict[str, int], *, verdicts: bool, speeds: bool
+) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("encoding", no_wrap=True)
     if verdicts:
@@ -108,7 +112,8 @@ def _table(rows: list[EncodingResult], providers: list[str], *, verdicts: bool, 
         if verdicts:
             cells += [str(entry.tensors), f"{entry.elements:,}", *_measured(entry)]
         if speeds:
-            cells += [_rate(entry.elements, entry.seconds.get(name, 0.0)) for name in providers]
+            done = decoded if entry.encoding == "total" else dict.fromkeys(providers, entry.elements)
+            cells += [_rate(done[name], entry.seconds.get(name, 0.0)) for name in providers]
         table.add_row(*cells, *([_verdict(entry.verdict)] if verdicts else []))
     return table
 
@@ -155,8 +160,12 @@ def _findings(report: CompareReport) -> list[RenderableType]:
     if recognized is not None:
         found += [_plain(f"recognize: {message}") for message in recognized.messages[:SHOWN]]
     level = report.levels.tensors
+    found += [_plain(note) for note in report.notes]
     if level is None:
         return found
+    alone = [entry.encoding for entry in level.by_encoding if len(entry.judges) == 1]
+    if alone and report.oracle.second_opinions:
+        found.append(_plain(f"without a second opinion: {', '.join(alone)}"))
     alike: dict[str, list[TensorResult]] = {}
     for result in level.not_passed:
         # Without a place of its own a result says the same as others of its kind: say it once.
@@ -178,7 +187,11 @@ def _finding(result: TensorResult) -> list[RenderableType]:
         lines.append(_plain(f"  the oracle's side: {result.message}"))
     elif result.message:
         lines.append(_plain(f"  {result.message}"))
-    if result.divergence is not None:
+    if result.divergence is not None and result.side.value == "oracle":
+        at = result.divergence
+        found = f"row {at.row} block {at.block} lane {at.lane}: {at.subject} ({at.subject_bits})"
+        lines.append(_plain(f"  worst: {found}, the first judge {at.oracle} ({at.oracle_bits})"))
+    elif result.divergence is not None:
         lines += [_plain(f"  {line}") for line in _worst(result.divergence)]
     lines += [_plain(f"  stderr: {line}") for line in result.stderr.splitlines()[-3:]]
     return list(lines)

@@ -18,9 +18,13 @@ def write_text(option: str, target: str, text: str) -> None:
             path.write_text(text, encoding="utf-8")  # a device or a pipe: there is nothing to replace
             return
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise UsageProblem(f"{option} {printable(target)}: {error.strerror or error}") from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,11 +35,16 @@ class Produced:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the subject's function can be imported from, for a reproducer; all None when it cannot."""
+    """Where the subject's function can be imported from, for a reproducer; all None when it cannot.
+
+    `blockwise`: the function takes blocks `[n, block_bytes]` and these `tables` by name, as a unit's reference does.
+    """
 
     file: str | None = None
     module: str | None = None
     function: str | None = None
+    blockwise: bool = False
+    tables: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 class Subject(Protocol):

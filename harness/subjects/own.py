@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import __version__
-from harness.guard import GuardedBuffer
+from harness.errors import UsageProblem
+from harness.guard import GuardedBuffer, never_written
 from harness.subjects.base import Kernel, Origin, Produced
 from harness.verdicts import Verdict
 from kernels import provider
+from kernels.tables import tables_of
 from kernels.units import Unit
 from oracles.worker_process import ProviderError
 
@@ -27,11 +29,19 @@ class OwnKernels:
         self, unit: Unit, data: npt.NDArray[np.uint8], shape: tuple[int, ...], *, repeat: int, timeout: float
     ) -> Produced:
         """Decode into memory that was poisoned before, between guard zones; the seconds are those of the decode."""
-        out = GuardedBuffer(4 * int(np.prod(shape, dtype=np.int64)))
-        values = out.array(np.float32, shape)
-        start = time.perf_counter()
-        provider.dequantize(unit.encoding, data, shape, out=values)
-        seconds = time.perf_counter() - start
+        try:
+            out = GuardedBuffer(4 * int(np.prod(shape, dtype=np.int64)))
+            values = out.array(np.float32, shape)
+            start = time.perf_counter()
+            provider.dequantize(unit.encoding, data, shape, out=values)
+            seconds = time.perf_counter() - start
+            missed = never_written(out, lambda: provider.dequantize(unit.encoding, data, shape, out=values))
+        except (UsageProblem, MemoryError) as error:
+            words = str(error) or f"no memory for {shape}"
+            raise ProviderError(Verdict.ERROR_RUN, f"{unit.encoding}: {words}") from None
+        if missed.size:
+            words = f"{missed.size} elements were never written, the first at {missed[0]}"
+            raise ProviderError(Verdict.FAIL_NONFINITE, f"{unit.encoding}: {words}")
         if overrun := out.overrun():
             raise ProviderError(Verdict.FAIL_OOB, f"{unit.encoding}: the reference {overrun} of its output")
         unstable = None
@@ -43,7 +53,12 @@ class OwnKernels:
         return Produced(values, seconds, kernel, unstable)
 
     def origin(self, unit: Unit) -> Origin:
-        return Origin(file=str(unit.path / "reference.py"), function="decode")
+        return Origin(
+            file=str(unit.path / "reference.py"),
+            function="decode",
+            tables=dict(tables_of(unit)),
+            blockwise=True,
+        )
 
     def close(self) -> None:
         """Nothing is held."""

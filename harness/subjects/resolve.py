@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 DEFAULT = OwnKernels.name
 
 
+def check_subject(text: str) -> None:
+    """Whether the word can be a subject at all, before anything is started. Raises UsageProblem."""
+    from oracles.pins import load_pins
+
+    pins = load_pins()
+    if text != DEFAULT and text not in pins and text not in {pin.engine for pin in pins.values()}:
+        parse_target(text)
+
+
 def resolve(text: str, level: str, pool: Pool) -> Subject:
     """`reference`, an engine or a pin by name, else Python code. Raises UsageProblem when it is none of them."""
     from oracles.pins import load_pins, pins_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.guard import GuardedBuffer, guarded_copy
+from harness.guard import GuardedBuffer, guarded_copy, never_written
 
 
 def test_a_write_one_element_past_the_end_is_seen():
@@ -39,3 +39,20 @@ def test_a_guarded_copy_holds_the_bytes_and_poison_around_them():
     copy = guarded_copy(data)
     assert np.array_equal(copy.body, data)
     assert (copy.body.base[4096 + 10 :] == 0xFF).all()
+
+
+def test_a_fill_of_the_guard_zone_with_the_poison_is_seen():
+    buffer = GuardedBuffer(32)
+    buffer.body.base[buffer._stop : buffer._stop + 64] = 0xFF
+    assert buffer.overrun() is not None
+
+
+def test_an_element_that_is_never_written_shows_even_where_nan_is_right():
+    buffer = GuardedBuffer(16)
+    values = buffer.array(np.uint32, (4,))
+
+    def run():
+        values[:3] = 0xFFFFFFFF  # the right answer has the poison's bits; the last one is left out
+
+    run()
+    assert never_written(buffer, run).tolist() == [3]
