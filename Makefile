@@ -13,6 +13,7 @@ compare: $(VENV)/.core
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/harness results check latest
 
 test-all: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n $(JOBS)

@@ -30,7 +30,7 @@ from harness.verdicts import Side, Verdict
 Cell = tuple[str, Dimension, str]
 """Row, dimension, backend."""
 
-OUR_SUBJECTS = frozenset({"reference"})
+OUR_SUBJECTS = frozenset({"reference", "triton", "cuda"})
 """What our own kernels are called as a subject: the matrix claims nothing for anybody else's."""
 
 SHOWN = 10

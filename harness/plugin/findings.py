@@ -59,8 +59,17 @@ def pytest_make_collect_report(
     report = yield
     if isinstance(collector, pytest.Module):
         _scan(collector)
+    if report.skipped:
+        # Out of a library, while the file was imported.
+        words = f"the file is skipped while it is collected: {_reason(report)}"
+        where = shown(collector.config, collector.path), 1
+        report_finding(collector, collector.config, Finding("raw-skip", *where, words))
     found = collector.config.stash[_FOUND].pop(collector.nodeid, [])
     return failed_report(collector.nodeid, found) if found else report
+
+
+def _reason(report: pytest.CollectReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
 
 
 def failed_report(nodeid: str, found: list[Finding]) -> pytest.CollectReport:

@@ -26,7 +26,7 @@ class Recorder:
 
     def __init__(self, root: Path, keep: bool, command: tuple[str, ...]) -> None:
         self.evidence: dict[str, Evidence] = {}
-        self.plain: Counter[str] = Counter()
+        self.plain: Counter[Verdict] = Counter()
         self.path: Path | None = None
         self._root = root
         self._keep = keep
@@ -54,8 +54,8 @@ class Recorder:
         elif report.nodeid in self._started:
             if report.when not in ("setup", "call", "teardown"):
                 self._crashed(report)
-        elif report.failed or report.when == "call" or hasattr(report, "wasxfail"):
-            self.plain["failed" if report.failed else "skipped" if _did_not_run(report) else "passed"] += 1
+        elif report.failed or report.when == "call" or report.skipped:
+            self.plain[_plain(report)] += 1
 
     def _crashed(self, report: pytest.TestReport) -> None:
         """xdist's own report about a worker that died: the case that it was running has killed it."""
@@ -80,12 +80,16 @@ class Recorder:
     def pairs(self) -> list[tuple[Verdict, Side]]:
         """Everything that ran, as `verdicts.exit_code` wants it; plain tests count as the subject's."""
         found = [(entry.verdict, entry.side) for entry in self.evidence.values()]
-        words = {"passed": Verdict.PASS, "failed": Verdict.ERROR_RUN, "skipped": Verdict.SKIP}
-        return found + [(words[word], Side.SUBJECT) for word in self.plain]
+        return found + [(verdict, Side.SUBJECT) for verdict in self.plain]
 
 
-def _did_not_run(report: pytest.TestReport) -> bool:
-    return report.skipped and not hasattr(report, "wasxfail")
+def _plain(report: pytest.TestReport) -> Verdict:
+    """The end of a test without a case, in our words."""
+    if report.failed:
+        return Verdict.ERROR_RUN
+    if report.skipped:
+        return Verdict.XFAIL if hasattr(report, "wasxfail") else Verdict.SKIP
+    return Verdict.PASS
 
 
 def recorder_of(config: pytest.Config) -> Recorder | None:

@@ -58,6 +58,12 @@ def test_a_raw_skip_out_of_a_library_hides_a_test(suite: Suite, pytester: pytest
     assert (ran.status, "raw skip: no such thing" in ran.out) == (1, True), ran.out
 
 
+def test_a_raw_skip_out_of_a_library_hides_a_file(suite: Suite, pytester: pytest.Pytester) -> None:
+    (pytester.path / "library.py").write_text("import pytest\npytest.importorskip('no_such_module')\n")
+    ran = suite("import library\ndef test_it(): assert 1\n")
+    assert (ran.status, "test_toy.py:1: raw-skip" in ran.out) == (1, True), ran.out
+
+
 def test_a_raw_xfail_out_of_a_library_hides_a_failure(suite: Suite, pytester: pytest.Pytester) -> None:
     (pytester.path / "library.py").write_text("import pytest\ndef use():\n    pytest.xfail('known')\n")
     ran = suite("import library\ndef test_it():\n    library.use()\n")
@@ -225,16 +231,17 @@ def test_a_case_of_the_committed_list_is_gone(suite: Suite) -> None:
     assert "toy.decode/ggml.q4_0/b/small/cpu: in the list and not in the code" in ran.out
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_family_of_the_committed_list_has_lost_its_test(
-    workers: str, process: Suite, pytester: pytest.Pytester
+    suite: Suite, process: Suite, pytester: pytest.Pytester
 ) -> None:
-    listed(process, CASE + CASE.replace("ONE", "FAMILY").replace("test_it", "test_more"))
+    listed(suite, CASE + CASE.replace("ONE", "FAMILY").replace("test_it", "test_more"))
     with (pytester.path / "pytest.ini").open("a") as out:
         out.write("testpaths = test_toy.py\n")
-    ran = process(CASE, "-n", workers)
-    assert (ran.status, "cases/required/toy.decode.txt:1: missing-family" in ran.out) == (1, True), ran.out
-    assert process(CASE, "-n", workers, "test_toy.py").status == 0
+    for ran in (suite(CASE), process(CASE, "-n", "2")):
+        assert (ran.status, "cases/required/toy.decode.txt:1: missing-family" in ran.out) == (1, True), (
+            ran.out
+        )
+    assert suite(CASE, "test_toy.py").status == 0, "only a part was asked for"
 
 
 def test_workers_hide_a_finding(process: Suite) -> None:

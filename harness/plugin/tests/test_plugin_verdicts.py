@@ -217,8 +217,13 @@ def expected(body: str, mark: str = XFAIL, arguments: str = "case, verdict") -> 
 
 
 def test_an_expected_failure_is_red(suite: Suite) -> None:
-    ran = suite(expected("raise IndexError('tile 7')"))
-    assert (ran.status, ran.only().verdict, "1 xfailed" in ran.out) == (0, "XFAIL", True), ran.out
+    ran = suite(expected("raise IndexError('tile 7')") + "def test_plain(): assert 1\n")
+    assert (ran.status, ran.only().verdict, "1 passed, 1 xfailed" in ran.out) == (0, "XFAIL", True), ran.out
+
+
+def test_expected_failures_alone_are_green(suite: Suite) -> None:
+    assert suite(expected("raise IndexError('tile 7')")).status == 3
+    assert suite(XFAIL + "def test_it():\n    raise IndexError\n").status == 3
 
 
 def test_xpass_is_green(suite: Suite) -> None:
@@ -261,7 +266,8 @@ def test_an_xfail_of_one_row_or_case_covers_others(suite: Suite) -> None:
 
 
 def test_an_xfail_of_a_plain_test_hides_what_it_does_not_expect(suite: Suite) -> None:
-    assert suite(XFAIL + "def test_it():\n    raise IndexError\n").status == 0
+    passing = "def test_plain(): assert 1\n"
+    assert suite(passing + XFAIL + "def test_it():\n    raise IndexError\n").status == 0
     assert suite(XFAIL + "def test_it():\n    assert 0\n").status == 1
     assert suite(XFAIL + "def test_it():\n    assert 1\n").status == 1
 
