@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from harness.errors import UsageProblem
+from kernels.common.triton.plan import MATVEC_MAX_M
 from kernels.dispatch import KERNELS, Request, choose, explain
 from kernels.units import load_units, unit
 
@@ -21,8 +22,8 @@ def reasons(request: Request) -> dict[str, str]:
     ("changes", "kernel"),
     [
         ({"m": 1}, "triton.matvec"),
-        ({"m": 8}, "triton.matvec"),
-        ({"m": 9}, "triton.matmul"),
+        ({"m": MATVEC_MAX_M}, "triton.matvec"),
+        ({"m": MATVEC_MAX_M + 1}, "triton.matmul"),
         ({"m": 4096}, "triton.matmul"),
         ({"m": 4096, "activation": "float32"}, "triton.matvec"),
         ({"m": 4096, "activation": "float16"}, "triton.matmul"),
@@ -39,7 +40,10 @@ def test_every_kernel_that_is_not_chosen_says_why() -> None:
     considered = explain(GPU)
     assert [c.kernel for c in considered if not c.refused] == ["triton.matvec"]
     assert all(c.refused for c in considered if c.kernel != "triton.matvec")
-    assert reasons(GPU)["triton.matmul"] == "it takes at least 9 rows of 16-bit activations, not 1"
+    assert (
+        reasons(GPU)["triton.matmul"]
+        == f"it takes at least {MATVEC_MAX_M + 1} rows of 16-bit activations, not 1"
+    )
     assert "quantizes the activations" in reasons(GPU)["numpy.matmul"]
 
 

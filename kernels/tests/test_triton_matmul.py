@@ -238,6 +238,10 @@ def test_an_empty_product_is_zero_and_no_error(m: int, n: int, k: int) -> None:
     ],
 )
 def test_what_cannot_be_multiplied_is_refused_by_name(changed: dict[str, object], said: str) -> None:
-    arguments = {"x": torch.ones(2, 32), "data": torch.zeros(18, dtype=torch.uint8), "shape": (1, 32)} | changed
+    arguments = {
+        "x": torch.ones(2, 32),
+        "data": torch.zeros(18, dtype=torch.uint8),
+        "shape": (1, 32),
+    } | changed
     with pytest.raises(UsageProblem, match=rf"matmul ggml\.q4_0: {said}"):
         triton_provider.matmul("ggml.q4_0", **arguments)

@@ -18,13 +18,15 @@ from kernels.common.numpy.quantize_steps import Floats, Ints, f32
 RANKS_AT_A_TIME = 8
 """Neighbours that are tried in one go."""
 
+NO_ERROR = "the squared error is no finite number"
+
 
 @dataclass(frozen=True)
 class Grid:
     """A table as codes 0 .. levels - 1 and what its search needs.
 
     codes int32 [rows, k]. row int32 [levels^k]: the position in the table of a row of codes, -1 where it is missing; rows
-    of codes are numbered by `key`. neighbours int16 [most, levels^k], the nearest first and of equally near ones that with
+    of codes are numbered by `keys`. neighbours int16 [most, levels^k], the nearest first and of equally near ones that with
     the smaller position, and count int32 [levels^k] how many of them there are, 0 for rows that are in the table.
     """
 
@@ -49,7 +51,8 @@ class Grid:
 
     def split(self, lanes: Floats) -> Floats:
         """Lanes [block, n] as rows [q, k], in the order of `keys`."""
-        rows = lanes.reshape(-1, self.k, lanes.shape[1]).transpose(0, 2, 1)
+        block, n = lanes.shape
+        rows = lanes.reshape(block // self.k, self.k, n).transpose(0, 2, 1)
         return np.ascontiguousarray(rows).reshape(-1, self.k)
 
 
@@ -113,9 +116,15 @@ def nearest_rows(grid: Grid, values: Floats, key: Ints, x: Floats, weights: Floa
         np.copyto(best[:n], error[pick], where=closer)
         np.copyto(nearest[:n], candidates[pick], where=closer)
     if not (best < limit).all():
-        raise OverflowError("the squared error is no finite number")
+        raise OverflowError(NO_ERROR)
     found[missing] = nearest
     return found
+
+
+def check_scale(scale: Floats) -> None:
+    """Raises OverflowError where a scale is a NaN: the engine ends the process there."""
+    if np.isnan(scale).any():
+        raise OverflowError(NO_ERROR)
 
 
 def sum_in_order(left: Floats, right: Floats) -> Floats:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from kernels.common.numpy.quantize_grid import Grid, nearest_rows
+from kernels.common.numpy.quantize_grid import Grid, check_scale, nearest_rows
 from kernels.common.numpy.quantize_steps import (
     Bytes,
     Floats,
@@ -141,6 +141,7 @@ def encode_blocks(plan: Plan, grid: Grid, x: Floats, weights: Floats) -> tuple[F
             plan, grid, magnitude[:, todo], weights[:, todo], largest[todo], scale[todo]
         )
         scales[todo] = np.abs(scale)
+        check_scale(scales)
         signs[:, todo] = np.where(scale < 0, ~bits[:, todo], bits[:, todo])
     return scales, rows, signs
 

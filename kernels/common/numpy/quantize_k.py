@@ -87,14 +87,26 @@ def pack_scales_and_minima(sc: NDArray[Any], mn: NDArray[Any]) -> Bytes:
     )
 
 
+def unpack_scales_and_minima(packed: Bytes) -> tuple[Bytes, Bytes]:
+    """What a decoder reads out of the 12 bytes: scales and minima [n, 8]."""
+    low, low_minimum, high = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
+    return (
+        np.concatenate([low & 63, high & 15 | low >> 6 << 4], axis=1),
+        np.concatenate([low_minimum & 63, high >> 4 | low_minimum >> 6 << 4], axis=1),
+    )
+
+
 def encode_4_or_5_bits(
-    rows: Floats, weights: Floats | None, nmax: int, first: float, steps: int
+    rows: Floats, weights: Floats | None, nmax: int, first: float, steps: int, *, limited: bool = True
 ) -> tuple[Bytes, Bytes]:
     """The header of Q4_K and Q5_K [n_blocks, 16]: d, dmin, packed scales and minima; and their codes [n_blocks, 256].
 
     Without weights each sub-block is searched under root mean square + |x|, and d and dmin give the largest scale and
     minimum the code 63. With weights under weight * sqrt(2 * mean square of the super-block + x^2), and d and dmin are
     searched for, under the sums of those weights.
+
+    A search without a good end, among columns of weight 0, may give a negative scale and so a code of 255. `limited`: it
+    becomes 63; without, its upper bits spoil the scale that shares the byte, as in the engine's Q4_K.
     """
     x = lanes(rows, 32)
     if weights is None:
@@ -108,10 +120,11 @@ def encode_4_or_5_bits(
         sums = per_super_block(ordered_sum(w), 32)
         d, sc = search_sub_scales(per_super_block(scale, 32), sums, 63)
         dmin, mn = search_sub_scales(per_super_block(minimum, 32), sums, 63)
-    sc, mn = (np.minimum(part.astype(np.uint8), 63).T for part in (sc, mn))
+    limit = 63 if limited else 255
+    packed = pack_scales_and_minima(*(np.minimum(part.astype(np.uint8), limit).T for part in (sc, mn)))
+    parts = unpack_scales_and_minima(packed)
     halves = to_half(np.stack([d, dmin], axis=1))
     stored = from_half(halves)
-    sub_scale, sub_minimum = ((stored[:, i, None] * part).reshape(-1) for i, part in ((0, sc), (1, mn)))
+    sub_scale, sub_minimum = ((stored[:, i, None] * part).reshape(-1) for i, part in enumerate(parts))
     codes = affine_codes(x, sub_scale, sub_minimum, nmax, searched)
-    header = np.concatenate([halves.view(np.uint8), pack_scales_and_minima(sc, mn)], axis=1)
-    return header, in_order(codes)
+    return np.concatenate([halves.view(np.uint8), packed], axis=1), in_order(codes)

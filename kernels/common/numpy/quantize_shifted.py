@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.common.numpy.quantize_grid import Grid, nearest_rows
+from kernels.common.numpy.quantize_grid import Grid, check_scale, nearest_rows
 from kernels.common.numpy.quantize_steps import (
     Bytes,
     Floats,
@@ -153,6 +153,7 @@ def _search(grid: Grid, x: Floats, w: Floats, halves: bool) -> tuple[NDArray[np.
     term = w * value
     vx, vv = ordered_sum(term * x), ordered_sum(term * value)
     np.divide(vx, vv, out=scale, where=moved & (vx > 0) & (vv > 0))
+    check_scale(scale)
     return column, scale, found, choice
 
 
@@ -167,7 +168,7 @@ def values_of(grid: Grid, rows: Ints, up: Mask) -> Floats:
     """What the rows [block / 8, n] stand for, as lanes [block, n]."""
     codes = grid.codes[rows]
     value = np.where(up[:, :, None], UP[codes], DOWN[codes])
-    lanes_of_eight: Floats = value.transpose(0, 2, 1).reshape(-1, rows.shape[1])
+    lanes_of_eight: Floats = value.transpose(0, 2, 1).reshape(8 * len(rows), rows.shape[1])
     return lanes_of_eight
 
 

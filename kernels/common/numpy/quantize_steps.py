@@ -34,8 +34,8 @@ def row_bytes(blocks: Bytes, rows: Floats) -> Bytes:
 def nearest_int(value: Floats) -> Ints:
     """Nearest integer, half to even, read out of the low bits of a sum as the engine does.
 
-    Up to 2^22 in magnitude that is rounding. Beyond, and for infinities, what stands in those bits: a wrong number, but
-    the engine's. A NaN gives 0.
+    Up to 2^22 in magnitude that is rounding. Beyond, and for infinities and NaNs, it is what stands in those bits: a wrong
+    number, but the engine's; 0 for the NaN that an invalid operation gives.
     """
     bits = (value + ROUNDING).view(np.int32)
     bits &= 0x007FFFFF
@@ -67,8 +67,7 @@ def to_half(value: Floats) -> NDArray[np.float16]:
     """To binary16, half to even; beyond 65519.99 infinity, and every NaN becomes the quiet one with its sign."""
     half = value.astype("<f2")
     bits = half.view(np.uint16)
-    bits[np.isnan(value)] &= 0x8000
-    bits[np.isnan(value)] |= 0x7E00
+    np.copyto(bits, bits & 0x8000 | 0x7E00, where=np.isnan(value))
     return half
 
 

@@ -28,6 +28,10 @@ def encode(rows: NDArray[np.float32], weights: NDArray[np.float32] | None = None
         scale, minimum, searched = search(x, np.abs(x), 3, -0.5, 0.1, 15, absolute=True)
         d, sc = relative_to_largest(per_super_block(scale, 16), 15)
         dmin, mn = relative_to_largest(per_super_block(minimum, 16), 15)
+        sc, mn = (
+            sc * (d > 0),
+            mn * (dmin > 0),
+        )  # scales that are all NaN get code 0 here, not their NaN's bits
     else:
         w = super_block_importance(rows, weights, 16, 1)
         scale, minimum, searched = search(x, w, 3, -0.9, 0.05, 36, limit_first=True)

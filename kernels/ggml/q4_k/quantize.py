@@ -12,7 +12,7 @@ def encode(rows: NDArray[np.float32], weights: NDArray[np.float32] | None = None
 
     The search puts 14 .. 16 (without weights, in tenths) or 14.1 .. 15.9 (with, in twentieths) on the sub-block's range.
     """
-    header, codes = encode_4_or_5_bits(rows, weights, 15, -1, 20)
+    header, codes = encode_4_or_5_bits(rows, weights, 15, -1, 20, limited=weights is None)
     pairs = codes.reshape(-1, 4, 2, 32)
     packed = pairs[:, :, 0] | pairs[:, :, 1] << 4
     return row_bytes(np.concatenate([header, packed.reshape(-1, 128)], axis=1), rows)
