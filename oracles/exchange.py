@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,11 @@ import numpy as np
 
 from harness.verdicts import Verdict
 from oracles import wire
+from oracles.tail import Tail
 from oracles.wire import ArraySpec, WireError
+
+LOOK_SECONDS = 0.05
+"""How often to see whether the process lives: a child of its may hold the pipe open, and no end of it comes."""
 
 Expected = Mapping[str, tuple[str, tuple[int, ...]]]
 """The arrays that an answer has to hold, by name: dtype and shape."""
@@ -69,11 +73,25 @@ class Wanted:
 
 
 class Exchange:
-    """One request and its answer over two non-blocking pipes, both moved on at once, within a deadline."""
+    """One request and its answer over two non-blocking pipes, both moved on at once, within a deadline.
 
-    def __init__(self, to: int, back: int, pieces: list[memoryview], wanted: Wanted) -> None:
+    What the process writes to `errors` is taken in meanwhile; `ended` tells whether it has ended.
+    """
+
+    def __init__(
+        self,
+        to: int,
+        back: int,
+        pieces: list[memoryview],
+        wanted: Wanted,
+        *,
+        errors: Tail,
+        ended: Callable[[], bool],
+    ) -> None:
         self._to = to
         self._back = back
+        self._errors = errors
+        self._ended = ended
         self._pieces = [piece for piece in pieces if len(piece)][::-1]
         self._wanted = wanted
 
@@ -86,6 +104,9 @@ class Exchange:
         with selectors.DefaultSelector() as self._selector:
             self._selector.register(self._back, selectors.EVENT_READ)
             self._selector.register(self._to, selectors.EVENT_WRITE)
+            self._errors_fd = self._errors.fd
+            if self._errors_fd is not None:
+                self._selector.register(self._errors_fd, selectors.EVENT_READ)
             self._deadline = deadline
             prefix = bytes(self._receive(bytearray(wire.PREFIX_BYTES)))
             header = wire.parse_header(bytes(self._receive(bytearray(wire.header_length(prefix)))))
@@ -111,16 +132,27 @@ class Exchange:
         return into
 
     def _wait(self) -> None:
-        """Send what can be sent, until there is something to read."""
+        """Send what can be sent, until there is something to read. Raises EOFError when the process has ended."""
         while True:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            ready = {key.fd for key, _ in self._selector.select(left)}
+            # Asked first, so that what it wrote before its end is there to be read.
+            ended = self._ended()
+            ready = {key.fd for key, _ in self._selector.select(0 if ended else min(left, LOOK_SECONDS))}
             if self._to in ready:
                 self._send()
+            if self._errors_fd in ready:
+                self._take_errors()
             if self._back in ready:
                 return
+            if ended:
+                raise EOFError
+
+    def _take_errors(self) -> None:
+        if not self._errors.read() and self._errors.fd is None and self._errors_fd is not None:
+            self._selector.unregister(self._errors_fd)
+            self._errors_fd = None
 
     def _send(self) -> None:
         try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from harness.errors import Unavailable
 from harness.text import printable
+from oracles import leash
 
 SHOWN_LINES = 6
 # pip's settings that would contradict a lock; the user's mirrors and certificates stay in force.
@@ -19,7 +20,7 @@ Progress = Callable[[str], None]
 
 
 def run_step(command: Sequence[str], *, what: str, tell: Progress) -> None:
-    """Run one step of an installation, passing on what is downloaded.
+    """Run one step of an installation, passing on what is downloaded. It ends when the harness does, however that ends.
 
     Raises Unavailable with the end of its output when it fails.
     """
@@ -29,20 +30,26 @@ def run_step(command: Sequence[str], *, what: str, tell: Progress) -> None:
         if not name.startswith("PYTHON") and name not in DROPPED
     }
     last: list[str] = []
-    with subprocess.Popen(
+    step = leash.start(
         command,
+        env={**env, **OVERRIDDEN},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**env, **OVERRIDDEN},
         text=True,
         errors="replace",
-    ) as process:
+    )
+    with step.process as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            last = [*last, line.strip()][-SHOWN_LINES:]
-            if line.lstrip().startswith(("Downloading ", "Installing ")):
-                tell(printable(line.strip()))
+        try:
+            for line in process.stdout:
+                last = [*last, line.strip()][-SHOWN_LINES:]
+                if line.lstrip().startswith(("Downloading ", "Installing ")):
+                    tell(printable(line.strip()))
+            process.wait()
+        finally:
+            step.end()
+            step.release()
     if process.returncode:
         end = " | ".join(printable(line, 300) for line in last if line)
         raise Unavailable(f"{what} failed (status {process.returncode}): {end}")

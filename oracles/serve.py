@@ -6,9 +6,12 @@ this file by path too, and this file loads `wire.py` beside it in the same way.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
+import re
+import resource
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -61,6 +64,18 @@ class OutOfBounds(Refusal):
     kind = "out_of_bounds"
 
 
+class WrongDtype(Refusal):
+    """The result is no array of a dtype that the caller asked for."""
+
+    kind = "wrong_dtype"
+
+
+class WrongShape(Refusal):
+    """The result has another shape than the caller asked for."""
+
+    kind = "wrong_shape"
+
+
 @dataclass(frozen=True)
 class Reply:
     """What an op gives back. `seconds` is the op alone, without reading, writing or preparing buffers."""
@@ -100,16 +115,41 @@ class Provider:
         }
 
 
-def serve(provider: Provider) -> None:
-    """Answer requests from standard input until it ends or `shutdown` is asked for.
+def take_streams() -> tuple[int, int]:
+    """The descriptors of requests and answers, moved away from 0 and 1.
 
-    Standard output is moved away first and replaced by standard error, so that an engine's prints cannot reach the
-    stream; standard input becomes empty for the same reason.
+    Standard output is standard error afterwards, so that an engine's prints cannot reach the stream; standard input
+    is empty for the same reason. Call it before code runs that may print or read.
     """
     requests, answers = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
+    return requests, answers
+
+
+MEMORY_LIMIT = 16 << 30
+MEMORY_LEAST = 2 << 30
+
+
+def limit_memory() -> None:
+    """Limit the address space to 16 GiB or half of the machine's memory, whichever is less, but not below 2 GiB.
+
+    An engine that a hostile file makes allocate without end then fails alone. Not for a subject: a GPU's runtime
+    reserves far more addresses than it uses. Without effect where the system does not have the limit.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = max(MEMORY_LEAST, min(MEMORY_LIMIT, memory // 2))
+        if hard != resource.RLIM_INFINITY:
+            limit = min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def serve(provider: Provider, streams: tuple[int, int] | None = None) -> None:
+    """Answer requests until their stream ends or `shutdown` is asked for; `streams` is what `take_streams` gave."""
+    requests, answers = streams or take_streams()
     while (frame := wire.read_frame(requests)) is not None:
         header, arrays = frame
         del frame
@@ -155,28 +195,73 @@ def _run(provider: Provider, op: object, params: object, arrays: dict[str, np.nd
 
 GUARD_BYTES = 64
 POISON = 0xFF
+SECOND_POISON = 0x5A
+# Neither poison nor zero, and different from byte to byte: a stray fill with any one value shows.
+_ZONE = (1 + np.arange(GUARD_BYTES) * 37 % 253).astype(np.uint8)
 
 
 class Guarded:
     """An output buffer filled with 0xFF (a NaN in every float type) between two guards of 64 bytes.
 
-    What an engine leaves unwritten stays poison and fails the comparison; what it writes outside is found by `check`.
+    What an engine writes outside is found by `check`, and what it leaves unwritten by `check_filled`.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
         nbytes = math.prod(shape) * np.dtype(dtype).itemsize
         self._all = np.full(nbytes + 2 * GUARD_BYTES, POISON, np.uint8)
-        self.array = self._all[GUARD_BYTES : GUARD_BYTES + nbytes].view(dtype).reshape(shape)
+        self._all[:GUARD_BYTES] = _ZONE
+        self._all[-GUARD_BYTES:] = _ZONE
+        self._body = self._all[GUARD_BYTES : GUARD_BYTES + nbytes]
+        self.array = self._body.view(dtype).reshape(shape)
         self.address = self.array.ctypes.data
 
     def check(self) -> np.ndarray:
         """The array, once both guards were found untouched. Raises OutOfBounds."""
         for side, guard in (("before", self._all[:GUARD_BYTES]), ("after", self._all[-GUARD_BYTES:])):
-            if touched := np.flatnonzero(guard != POISON).size:
+            if touched := np.flatnonzero(guard != _ZONE).size:
                 raise OutOfBounds(
                     f"the engine wrote {touched} bytes {side} its {self.array.nbytes}-byte output"
                 )
         return self.array
+
+    def check_filled(self, run: Callable[[], object]) -> np.ndarray:
+        """As `check`; words of 4 bytes that still hold the poison are tried again: `run` fills the same output once more.
+
+        NaN with the poison's bits can be right, so the second run goes over another poison. Raises Refusal when words
+        were left alone both times.
+        """
+        array = self.check()
+        suspects = self._holding(POISON)
+        if suspects.size:
+            self._body.fill(SECOND_POISON)
+            run()
+            self.check()
+            missed = np.intersect1d(suspects, self._holding(SECOND_POISON), assume_unique=True)
+            if missed.size:
+                raise Refusal(
+                    f"the engine never wrote {missed.size} words of 4 bytes of its {array.nbytes}-byte output, "
+                    f"the first at byte {4 * int(missed[0])}"
+                )
+        return array
+
+    def _holding(self, value: int) -> np.ndarray:
+        words = self._body[: self._body.size // 4 * 4].view(np.uint32)
+        return np.flatnonzero(words == np.uint32(value * 0x01010101))
+
+
+_LIKE_AN_ESCAPE = re.compile(rb"\\x[0-9a-f]{2}")
+
+
+def name_text(raw: bytes) -> str:
+    """A name from a file as the harness writes it, one text for each name.
+
+    UTF-8 stays as it is. In a name that is not UTF-8, or that holds what looks like an escape, a backslash is doubled
+    and each byte that is not UTF-8 becomes `\\xNN`. The same as `harness.containers.gguf_cursor.text_of`.
+    """
+    if not _LIKE_AN_ESCAPE.search(raw):
+        with contextlib.suppress(UnicodeDecodeError):
+            return raw.decode("utf-8")
+    return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def shape_of(params: Mapping[str, Any], key: str = "shape") -> tuple[int, ...]:

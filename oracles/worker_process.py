@@ -12,31 +12,33 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from harness.text import printable
 from harness.verdicts import Verdict
-from oracles import wire
+from oracles import leash, wire
 from oracles.exchange import Exchange, Expected, Mismatch, Wanted
+from oracles.tail import Tail
 from oracles.wire import WireError
 
 __all__ = ["Answer", "Expected", "ProviderError", "Unsupported", "Worker"]
 
 PIPE_BYTES = 1 << 20
-STDERR_TAIL_BYTES = 8 << 10
-STDERR_KEPT_BYTES = 4 << 20
 GRACE_SECONDS = 2.0
 MESSAGE_LIMIT = 2000
 
-_VERDICT_OF_KIND = {"out_of_bounds": Verdict.FAIL_OOB}
+_VERDICT_OF_KIND = {
+    "out_of_bounds": Verdict.FAIL_OOB,
+    "wrong_shape": Verdict.FAIL_SHAPE,
+    "wrong_dtype": Verdict.FAIL_DTYPE,
+}
 
 
 class ProviderError(Exception):
@@ -87,8 +89,8 @@ class Worker:
         self._start_timeout = timeout
         self._env = None if env is None else dict(env)
         self._cwd = cwd
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: IO[bytes] | None = None
+        self._leashed: leash.Leashed | None = None
+        self._stderr = Tail()
         self._next_id = 0
         self._call_starts_at = 0
         self._lock = threading.RLock()
@@ -118,20 +120,20 @@ class Worker:
     @property
     def pid(self) -> int | None:
         """The process id while it lives, else None."""
-        return self._process.pid if self._process is not None and not _has_ended(self._process) else None
+        process = self._process
+        return process.pid if process is not None and not _has_ended(process) else None
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes] | None:
+        return None if self._leashed is None else self._leashed.process
 
     def stderr_tail(self) -> str:
         """The end of what the worker wrote to stderr (8 KiB at most), made safe for a terminal line by line."""
         return self._stderr_since(0)
 
-    def _stderr_size(self) -> int:
-        return 0 if self._stderr is None or self._stderr.closed else os.fstat(self._stderr.fileno()).st_size
-
     def _stderr_since(self, start: int) -> str:
-        size = self._stderr_size()
-        if self._stderr is None or size == 0:
-            return ""
-        raw = os.pread(self._stderr.fileno(), STDERR_TAIL_BYTES, max(start, size - STDERR_TAIL_BYTES))
+        self._stderr.drain()
+        raw = self._stderr.since(start)
         return "\n".join(printable(line, 400) for line in raw.decode("utf-8", "replace").splitlines())
 
     def call(
@@ -164,36 +166,33 @@ class Worker:
                 with contextlib.suppress(ProviderError):
                     self._ask("shutdown", {}, {}, GRACE_SECONDS, Wanted({}, {}, 0))
             self._bury(kill=False)
-            if self._stderr is not None:
-                self._stderr.close()
 
     def _revive(self) -> None:
         self._bury(kill=True)
-        if self._stderr is None or self._stderr.closed:
-            self._stderr = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115  lives as long as the worker
-            # Append mode, so that the file can be cut while the worker goes on writing.
-            fcntl.fcntl(self._stderr.fileno(), fcntl.F_SETFL, os.O_APPEND)
         # What it writes on the way to its first answer belongs to that answer.
-        self._call_starts_at = self._stderr_size()
+        self._call_starts_at = self._stderr.total
         try:
-            self._process = subprocess.Popen(
+            self._leashed = leash.start(
                 self.command,
+                env=self._env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._stderr,
+                stderr=subprocess.PIPE,
                 bufsize=0,
-                env=self._env,
                 cwd=self._cwd,
-                start_new_session=True,
             )
         except OSError as error:
             raise ProviderError(
                 Verdict.ERROR_RUN, f"{self.name} could not be started: {error.strerror or error}"
             ) from None
-        for stream in (self._process.stdin, self._process.stdout):
+        process = self._leashed.process
+        for stream in (process.stdin, process.stdout, process.stderr):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
-            _widen_pipe(stream.fileno())
+            if stream is not process.stderr:
+                _widen_pipe(stream.fileno())
+        assert process.stderr is not None
+        self._stderr.attach(process.stderr.fileno())
         answer = self._ask("hello", {}, {}, self._start_timeout, Wanted({}, {}, 0))
         if answer.result.get("protocol") != wire.PROTOCOL:
             self._bury(kill=True)
@@ -217,10 +216,18 @@ class Worker:
         assert process.stdout is not None
         self._next_id += 1
         pieces = wire.encode({"id": self._next_id, "op": op, "params": dict(params)}, arrays)
-        exchange = Exchange(process.stdin.fileno(), process.stdout.fileno(), pieces, wanted)
+        exchange = Exchange(
+            process.stdin.fileno(),
+            process.stdout.fileno(),
+            pieces,
+            wanted,
+            errors=self._stderr,
+            ended=lambda: _has_ended(process),
+        )
         in_step = False
         if op != "hello":
-            self._call_starts_at = self._stderr_size()
+            self._stderr.drain()
+            self._call_starts_at = self._stderr.total
         try:
             header, got = exchange.run(time.monotonic() + timeout)
             if header.get("id") != self._next_id:
@@ -245,7 +252,6 @@ class Worker:
             # A stream that is not at the start of a frame is of no use, whatever stopped us (Ctrl-C too).
             if not in_step:
                 self._bury(kill=True)
-            self._cut_stderr()
 
     def _failure(self, verdict: Verdict, message: str) -> ProviderError:
         return ProviderError(
@@ -256,33 +262,30 @@ class Worker:
         return self._stderr_since(self._call_starts_at)
 
     def _bury(self, *, kill: bool) -> str:
-        """Make sure that the process is gone; says how it ended."""
-        process, self._process = self._process, None
-        if process is None:
+        """Make sure that the process is gone, and what it left behind with it; says how it ended."""
+        leashed, self._leashed = self._leashed, None
+        if leashed is None:
             return "it was not running"
+        process = leashed.process
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
         deadline = time.monotonic() + (0 if kill else GRACE_SECONDS)
         while not _has_ended(process) and time.monotonic() < deadline:
+            self._stderr.drain()
             time.sleep(0.002)
-        # The group holds what the engine itself may have started; it outlives its leader, whose id nobody else can
-        # have before its status was collected.
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        # The group holds what the engine itself may have started; it outlives its leader.
+        leashed.end()
+        leashed.release()
         status = process.wait()
+        self._stderr.detach()
+        if process.stderr is not None:
+            process.stderr.close()
         if status >= 0:
             return f"exit status {status}"
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-status).name}"
         return f"killed by signal {-status}"
-
-    def _cut_stderr(self) -> None:
-        if self._stderr is not None and not self._stderr.closed:
-            fd = self._stderr.fileno()
-            if os.fstat(fd).st_size > STDERR_KEPT_BYTES:
-                os.ftruncate(fd, 0)
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

@@ -1,7 +1,7 @@
 """llama.cpp's test-quantize-fns: its data, its three statistics and their bounds, and the families ported from it.
 
-Quantizers of our own come later: until then every byte here is made by the oracle's quantizer, and the subject is our
-decode of them. Upstream's statistic is computed with our decode and stands beside our bound, which decides.
+Every byte here is made by the oracle's quantizer, and the subject is our decode of them: our own quantizers give the same
+bytes (kernels/tests/test_quantize_bits.py). Upstream's statistic is computed with our decode and stands beside our bound, which decides.
 """
 
 from __future__ import annotations

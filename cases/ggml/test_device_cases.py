@@ -33,6 +33,7 @@ from cases.ggml.judges import decoders
 from harness.comparison.bounds import Bound
 from harness.evidence.case import Case
 from harness.evidence.record import Judge
+from harness.plugin.conditions import CONDITIONS
 from harness.plugin.judging import Opinion
 from harness.plugin.opinions import decoded_by
 from harness.plugin.verdict import CaseVerdict
@@ -152,7 +153,27 @@ class Weights:
             (opinion.judge, opinion.values)
             for opinion in decoded_by(decoders(pool, found.encoding), found.encoding, self.data, (n, k))
         ]
-        self.offsets = _offsets(found, blocks, (n, k))
+        self._offsets = functools.partial(_offsets, found, blocks, (n, k))
+        self._kept: dict[tuple[str, str], Any] = {}
+
+    def doubles(self, place: Any) -> list[tuple[Judge, Any]]:
+        """Each oracle's decode on a device, in float64."""
+        made = [self._keep(judge.pin, place, lambda values=values: values) for judge, values in self.decoded]
+        return [(judge, tensor) for (judge, _), tensor in zip(self.decoded, made, strict=True)]
+
+    def magnitude(self, place: Any, widened: bool) -> Any:
+        """|b|, or |scale * code| + |offset| where the kernel multiplies these apart (or more: |b| + 2 |offset|)."""
+        if not widened:
+            return self._keep("magnitude", place, lambda: np.abs(self.decoded[0][1]))
+        return self._keep("parts", place, lambda: np.abs(self.decoded[0][1]) + 2 * np.abs(self._offsets()))
+
+    def _keep(self, name: str, place: Any, make: Callable[[], npt.NDArray[np.float32]]) -> Any:
+        import torch
+
+        key = (name, str(place))
+        if key not in self._kept:
+            self._kept[key] = torch.from_numpy(make()).to(place).double()
+        return self._kept[key]
 
 
 def _offsets(found: Unit, blocks: Blocks, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
@@ -174,6 +195,14 @@ def weights_of(oracle_pool: Pool) -> Callable[[str, int, int], Weights]:
     return make
 
 
+@pytest.fixture
+def weights(case: Case, weights_of: Callable[[str, int, int], Weights]) -> Weights:
+    """The weights of a case. Asked for before the device, so that nobody waits for a lock while they are made."""
+    if CONDITIONS["no_gpu"]():  # nothing to make: the case is skipped
+        return Weights.__new__(Weights)
+    return weights_of(case.encoding or "", *SHAPES[case.axis("shape")])
+
+
 def activations(m: int, k: int, dtype: str, seed: int, place: str) -> Any:
     """x [m, k] of the dtype, N(0, 1), its rows between NaNs: a read outside of them shows."""
     import torch
@@ -184,22 +213,13 @@ def activations(m: int, k: int, dtype: str, seed: int, place: str) -> Any:
     return around[1:-1, 16:-16]
 
 
-def exact_products(
-    x: Any, weights: Weights, magnitude: npt.NDArray[np.float32] | None = None
-) -> tuple[list[Opinion], Any]:
-    """For each oracle the product in float64, and sum|a||b|; `magnitude` replaces |b| where more than b is multiplied."""
-    import torch
-
-    operand, opinions, size = x.double(), [], None
-    products: list[tuple[Judge, Any]] = []
-    for judge, values in weights.decoded:
-        w = torch.from_numpy(values).to(x.device).double()
-        products.append((judge, operand @ w.T))
-        if size is None:
-            w = w.abs() if magnitude is None else torch.from_numpy(magnitude).to(x.device).double()
-            size = operand.abs() @ w.T
-    opinions = [Opinion(judge, product.float().cpu().numpy()) for judge, product in products]
-    return opinions, size
+def exact_products(x: Any, weights: Weights, widened: bool = False) -> tuple[list[Opinion], Any]:
+    """For each oracle the product in float64, and sum|a||b|; `widened` takes |b| of scaled code and offset apart."""
+    operand = x.double()
+    opinions = [
+        Opinion(judge, (operand @ w.T).float().cpu().numpy()) for judge, w in weights.doubles(x.device)
+    ]
+    return opinions, operand.abs() @ weights.magnitude(x.device, widened).T
 
 
 def judge_triton(case: Case, weights: Weights, m: int, place: str, device: str, verdict: CaseVerdict) -> None:
@@ -233,9 +253,8 @@ def judge_triton(case: Case, weights: Weights, m: int, place: str, device: str, 
 
 @pytest.mark.cases(TRITON_MATMUL)
 def test_a_triton_product_is_wrong_for_a_real_shape(
-    case: Case, verdict: CaseVerdict, device: str, weights_of: Callable[[str, int, int], Weights]
+    case: Case, weights: Weights, device: str, verdict: CaseVerdict
 ) -> None:
-    weights = weights_of(case.encoding or "", *SHAPES[case.axis("shape")])
     judge_triton(case, weights, int(case.axis("m")[1:]), "cuda", device, verdict)
 
 
@@ -263,14 +282,13 @@ def quantized_by_definition(
 
 @pytest.mark.cases(CUDA_MATMUL)
 def test_a_cuda_product_is_wrong_for_a_real_shape(
-    case: Case, verdict: CaseVerdict, device: str, weights_of: Callable[[str, int, int], Weights]
+    case: Case, weights: Weights, device: str, verdict: CaseVerdict
 ) -> None:
     import torch
 
     from kernels import cuda_provider
 
     found, m = unit(case.encoding or ""), int(case.axis("m")[1:])
-    weights = weights_of(found.encoding, *SHAPES[case.axis("shape")])
     n, k = weights.shape
     x = activations(m, k, case.axis("activations"), case.seed, "cuda")
     product = cuda_provider.matmul(found.encoding, x, torch.from_numpy(weights.data).to("cuda"), (n, k))
@@ -282,8 +300,7 @@ def test_a_cuda_product_is_wrong_for_a_real_shape(
         "the activations have other scales than their definition"
     )
     multiplied = (product.codes.double().view(m, -1, 32) * product.scales.double()[:, :, None]).view(m, k)
-    parts = np.abs(weights.decoded[0][1]) + 2 * np.abs(weights.offsets)
-    opinions, size = exact_products(multiplied, weights, parts)
+    opinions, size = exact_products(multiplied, weights, widened=True)
     terms = k // 1024 + 16
     gamma = terms * ROUNDOFF / (1 - terms * ROUNDOFF)
     verdict(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from harness.containers.checkpoint import ByteOrder
@@ -102,9 +103,18 @@ class Cursor:
         self.position = at
 
 
+_LIKE_AN_ESCAPE = re.compile(rb"\\x[0-9a-f]{2}")
+
+
 def text_of(raw: bytes) -> str:
-    """`raw` as text that can always be encoded again: bytes that are not UTF-8 become `\\xff`, and then a backslash `\\\\`."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.replace(b"\\", b"\\\\").decode("utf-8", errors="backslashreplace")
+    """`raw` as text that can always be encoded again, one text for each `raw`.
+
+    UTF-8 stays as it is. Where a byte is not UTF-8 it becomes `\\xff`, and a backslash `\\\\`; so it does in UTF-8 that
+    holds what looks like such an escape. `oracles/serve.py` writes the names of an engine in the same way.
+    """
+    if not _LIKE_AN_ESCAPE.search(raw):
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+    return raw.replace(b"\\", b"\\\\").decode("utf-8", errors="backslashreplace")

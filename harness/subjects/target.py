@@ -54,11 +54,13 @@ def load_ops(target: Target) -> dict[str, Callable[..., Any]]:
 
     A function that is named singly and is called neither `quantize` nor `matmul` is taken as `dequantize`. The folder
     of a file, or the current folder for a module, comes first on `sys.path`, as when Python runs the file.
-    Raises AttributeError, ImportError and whatever the code raises while it is imported.
+    Raises AttributeError, TypeError, ImportError and whatever the code raises while it is imported.
     """
     module = _import(target)
     if target.function is not None:
         function = getattr(module, target.function)
+        if not callable(function):
+            raise TypeError(f"{target.function} is a {type(function).__name__}, not a function")
         op = target.function if target.function in OPS else "dequantize"
         return {op: function}
     found = {op: getattr(module, op) for op in OPS if callable(getattr(module, op, None))}
@@ -73,10 +75,12 @@ def _import(target: Target) -> ModuleType:
         sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(target.module)
     sys.path.insert(0, str(target.file.parent))
-    spec = importlib.util.spec_from_file_location(target.file.stem, target.file)
+    # A file that is called numpy.py or harness.py must not take the place of the module that is in use.
+    name = target.file.stem if target.file.stem not in sys.modules else f"subject_{target.file.stem}"
+    spec = importlib.util.spec_from_file_location(name, target.file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{target.file} cannot be loaded as a module")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[target.file.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

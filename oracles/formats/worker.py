@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import gguf
+import gguf.gguf_reader
 import gguf.quants
 import ml_dtypes
 import numpy as np
@@ -23,6 +24,10 @@ _spec = importlib.util.spec_from_file_location("_harness_serve", _ORACLES / "ser
 serve = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = serve
 _spec.loader.exec_module(serve)
+
+# gguf-py's reader decodes names by `str(raw, encoding="utf-8")` and so refuses a file in which one is not UTF-8, which the
+# engine reads. Within that module the word means this instead.
+gguf.gguf_reader.str = lambda raw, encoding: serve.name_text(raw)
 
 # gguf-py gives Q8_1 a block of 40 bytes where ggml has 36, and decodes it nowhere: never offered.
 WRONG_SIZE = ("q8_1",)
@@ -173,6 +178,7 @@ def _tensor(tensor: gguf.ReaderTensor, data_offset: int) -> dict:
 
 
 if __name__ == "__main__":
+    serve.limit_memory()
     versions = {}
     for package in ("gguf", "ml_dtypes", "numpy"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

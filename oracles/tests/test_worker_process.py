@@ -12,6 +12,7 @@ import pytest
 
 from harness.verdicts import Verdict
 from oracles import wire
+from oracles.tests.processes import wait_for
 from oracles.worker_process import ProviderError, Unsupported, Worker
 
 WORKERS = Path(__file__).parent / "workers"
@@ -178,11 +179,59 @@ def test_the_stderr_of_one_failure_is_not_blamed_for_the_next(worker):
     assert "null pointer" not in fail(worker, "leave", {"status": 1}).stderr
 
 
-def test_a_chattering_engine_does_not_fill_the_disk(worker):
+def test_a_chattering_engine_fills_neither_disk_nor_memory(worker):
     for _ in range(3):
         worker.call("chatter", {"lines": 6000}, timeout=20)
-        assert worker._stderr_size() < 8 << 20
-    assert len(worker.stderr_tail()) <= 16 << 10
+    assert 0 < len(worker.stderr_tail()) <= 8 << 10
+
+
+def test_the_end_of_standard_error_is_kept_and_not_its_beginning(worker):
+    worker.call("chatter", {"lines": 200}, timeout=20)
+    error = fail(worker, "crash")
+    assert "null pointer" in error.stderr
+    assert "xxx" not in error.stderr
+
+
+@pytest.mark.parametrize(
+    ("refused", "verdict"), [("WrongShape", Verdict.FAIL_SHAPE), ("WrongDtype", Verdict.FAIL_DTYPE)]
+)
+def test_a_result_that_the_worker_itself_refuses_has_its_own_verdict(worker, refused, verdict):
+    before = worker.pid
+    assert fail(worker, "refuse", {"with": refused}).verdict is verdict
+    assert worker.pid == before
+
+
+def test_words_that_an_engine_never_writes_are_its_error_and_poison_that_it_writes_is_not(worker):
+    error = fail(worker, "fill", {"words": [0, 1, 3]})
+    assert error.verdict is Verdict.ERROR_RUN
+    assert "never wrote 1 words of 4 bytes of its 16-byte output, the first at byte 8" in error.message
+    answer = worker.call("fill", {"words": [0, 1, 2, 3]}, timeout=20)
+    assert answer.arrays["values"].view(np.uint32).tolist() == [0xFFFFFFFF] * 4
+
+
+def test_a_fill_of_the_guards_with_the_poison_is_seen(worker):
+    error = fail(worker, "write_after_the_end", {"at": 16, "bytes": 4, "value": 255})
+    assert error.verdict is Verdict.FAIL_OOB
+
+
+def test_memory_without_end_costs_one_call_and_not_the_machine(worker):
+    worker.call("limit_memory", timeout=20)
+    error = fail(worker, "allocate", {"bytes": 17 << 30})
+    assert error.verdict is Verdict.ERROR_RUN
+    assert "MemoryError" in error.message
+    assert works(worker)
+
+
+def test_a_worker_started_by_a_thread_that_has_ended_lives_on(worker):
+    os.kill(worker.pid, signal.SIGKILL)
+    wait_for(lambda: worker.pid is None)
+    thread = threading.Thread(target=works, args=(worker,))
+    thread.start()
+    thread.join()
+    before = worker.pid
+    time.sleep(0.2)
+    assert works(worker)
+    assert worker.pid == before
 
 
 def test_an_array_is_read_into_the_one_given(worker):

@@ -73,12 +73,32 @@ def chatter(params, _arrays):
 
 def write_after_the_end(params, _arrays):
     out = serve.Guarded((4,), "float32")
-    ctypes.memset(out.address + params["at"], 0, params["bytes"])
+    ctypes.memset(out.address + params["at"], params.get("value", 0), params["bytes"])
     return serve.Reply({"values": out.check()})
 
 
-def refuse(_params, _arrays):
-    raise serve.BadRequest("no such block")
+def fill(params, _arrays):
+    out = serve.Guarded((4,), "float32")
+
+    def run():
+        for word in params["words"]:
+            ctypes.memset(out.address + 4 * word, 255, 4)
+
+    run()
+    return serve.Reply({"values": out.check_filled(run)})
+
+
+def limit_memory(_params, _arrays):
+    serve.limit_memory()
+    return serve.Reply()
+
+
+def allocate(params, _arrays):
+    return serve.Reply(result={"sum": int(np.zeros(params["bytes"], np.uint8)[:1].sum())})
+
+
+def refuse(params, _arrays):
+    raise getattr(serve, params.get("with", "BadRequest"))("no such block")
 
 
 def nan_in_result(_params, _arrays):
@@ -98,6 +118,7 @@ OPS = {
     for f in (
         *(echo, crash, leave, kill_itself, hang, wrong_shape, wrong_dtype, missing_array, print_to_stdout),
         *(read_stdin, raise_error, chatter, write_after_the_end, refuse, nan_in_result, start_a_child),
+        *(fill, limit_memory, allocate),
     )
 }
 
