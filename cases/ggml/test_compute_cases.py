@@ -27,6 +27,7 @@ def engine(oracle_pool: Pool) -> Oracle:
 
 
 def judged(
+    case: Case,
     found: Unit,
     x: Activations,
     blocks: Blocks,
@@ -65,7 +66,7 @@ def judged(
     verdict(
         sides[0],
         opinions,
-        bound=Bound(limit, bound.against_engine.derivation),
+        bound=Bound(limit, case.bound),
         kernel="kernels/cpu_matmul.py:multiply_quantized",
     )
 
@@ -86,7 +87,7 @@ def test_a_product_is_wrong_for_some_number_of_activation_rows(
 ) -> None:
     found, m = unit(case.encoding or ""), int(case.axis("m")[1:])
     x, blocks = gaussian(found, m, 5, width(found, case.axis("width")), np.random.default_rng(case.seed))
-    judged(found, x, blocks, 5, verdict, guarded, engine)
+    judged(case, found, x, blocks, 5, verdict, guarded, engine)
 
 
 @pytest.mark.cases(ROWS_OF_W)
@@ -95,7 +96,7 @@ def test_a_product_is_wrong_for_some_number_of_weight_rows(
 ) -> None:
     found, n = unit(case.encoding or ""), int(case.axis("n")[1:])
     x, blocks = gaussian(found, 2, n, width(found, case.axis("width")), np.random.default_rng(case.seed))
-    judged(found, x, blocks, n, verdict, guarded, engine)
+    judged(case, found, x, blocks, n, verdict, guarded, engine)
 
 
 @pytest.mark.cases(OPERANDS)
@@ -105,4 +106,4 @@ def test_a_product_is_wrong_for_operands_that_are_out_of_the_ordinary(
     found = unit(case.encoding or "")
     k = width(found, "three_blocks")
     x, blocks = VALUES[case.axis("values")][0](found, 3, 40, k, np.random.default_rng(case.seed))
-    judged(found, x, blocks, 40, verdict, guarded, engine)
+    judged(case, found, x, blocks, 40, verdict, guarded, engine)

@@ -142,11 +142,13 @@ def promote_command(name: str, compact: bool, runs: Path | None) -> int:
     """Add what a run shows to the ledger. Exit 1 when a cell of it had to be left out, 3 when there is nothing in it."""
     from harness.evidence.promote import promote
 
-    done = promote(_read(name, runs), compacted=compact)
+    run = _read(name, runs)
+    done = promote(run, compacted=compact)
     click.echo(
         f"{len(done.added)} cells added, {len(done.unchanged)} unchanged, {len(done.blocked)} left out; "
         f"the ledger has {done.ledger.head.lines} lines"
     )
+    _echo_some(run.manifest.taken_over)
     _echo_some(f"left out: {blocked}" for blocked in done.blocked)
     if done.blocked:
         return EXIT_DIFFERENCE
@@ -158,7 +160,10 @@ def promote_command(name: str, compact: bool, runs: Path | None) -> int:
 @runs_option
 @json_option
 def check_command(name: str, runs: Path | None, json_to: str | None) -> int:
-    """Hold the CPU lines of the ledger against a fresh run: exit 1 on a failure; what is stale is only listed."""
+    """Hold the CPU lines of the ledger against a fresh run: exit 1 on a failure; what is stale is only listed.
+
+    An empty ledger claims nothing: exit 0 unless the run itself fails.
+    """
     from harness.evidence.recompute import recompute_check
 
     found = recompute_check(_read(name, runs))
@@ -168,6 +173,7 @@ def check_command(name: str, runs: Path | None, json_to: str | None) -> int:
         "failed": found.failed,
         "stale": found.stale,
         "unclaimed": found.unclaimed,
+        "claims": found.claims,
     }
     if not _json(json_to, document):
         for word in ("failed", "stale", "unclaimed"):
@@ -176,6 +182,8 @@ def check_command(name: str, runs: Path | None, json_to: str | None) -> int:
             f"{found.confirmed} cells confirmed, {len(found.failed)} failed, {len(found.stale)} stale, "
             f"{len(found.unclaimed)} not in the ledger"
         )
+        if not found.claims:
+            click.echo("the ledger is empty: there is nothing to hold the run against")
     if found.failed:
         return EXIT_DIFFERENCE
     return EXIT_OK if found.ok else EXIT_UNABLE

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
 
+from harness.evidence.devices import unfit
 from harness.evidence.ledger import GENESIS
 from harness.evidence.ledger_lines import (
     OWN_PACKAGE,
@@ -20,6 +21,7 @@ from harness.evidence.ledger_lines import (
     SkipPart,
     Worst,
 )
+from harness.evidence.own_judges import own_may_judge
 from harness.evidence.record import Evidence
 from harness.evidence.required import Required, RequiredCase
 from harness.evidence.run import Run
@@ -154,19 +156,35 @@ def _incomplete(cell: Cell, run: Run, required: Required) -> str | None:
     outdated = [entry.case for entry in found if entry.code_hash != required.code_hash(entry.case)]
     if outdated:
         return f"{_some(outdated)} ran with other code than there is now"
-    elsewhere = [entry for entry in found if not _device_fits(entry)]
+    oracles = frozenset(load_rows()[cell[0]].oracles)
+    unjudged = [entry for entry in found if entry.verdict is Verdict.PASS and not _judged(entry, oracles)]
+    if unjudged:
+        judges = ", ".join(sorted({judge.pin for judge in unjudged[0].judges}))
+        return (
+            f"{_some([entry.case for entry in unjudged])} passed before {judges} alone, none of which is an oracle "
+            f"of the row ({', '.join(sorted(oracles))})"
+        )
+    elsewhere = [(entry.case, why) for entry in found if (why := _elsewhere(entry)) is not None]
     if elsewhere:
-        return f"{_some([entry.case for entry in elsewhere])} for {cell[2]} ran on {elsewhere[0].device!r}"
+        return f"{_some([case for case, _ in elsewhere])} for {cell[2]} {elsewhere[0][1]}"
     return None
 
 
-def _device_fits(entry: Evidence) -> bool:
-    """Whether the device is one of the backend's: `pass` may only come from `cpu` or from a real device."""
-    if entry.verdict is Verdict.SKIP or entry.backend in STAND_INS:
+def _judged(entry: Evidence, oracles: frozenset[str]) -> bool:
+    """Whether a pinned oracle of the row judged, or nobody but us can (`harness.evidence.own_judges`)."""
+    if any(judge.pin in oracles and judge.package != OWN_PACKAGE for judge in entry.judges):
         return True
+    own = frozenset(judge.pin for judge in entry.judges if judge.package == OWN_PACKAGE)
+    return own_may_judge(entry.op, entry.encoding, own)
+
+
+def _elsewhere(entry: Evidence) -> str | None:
+    """Why the device is none of the backend's: `pass` may only come from `cpu` or from a real device."""
+    if entry.verdict is Verdict.SKIP or entry.backend in STAND_INS:
+        return None
     if entry.backend == "cpu":
-        return entry.device in ("cpu", "")
-    return not any(word in entry.device.lower() for word in ("cpu", "interpreter", "shim"))
+        return None if entry.device in ("cpu", "") else f"ran on {entry.device!r}"
+    return unfit(entry.backend, entry.device)
 
 
 def _source(run: Run) -> RunLine:

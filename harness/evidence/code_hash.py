@@ -5,9 +5,10 @@ machine. What it covers:
 
 - every file of the unit, less those of other backends; the tables that the unit names; for a product also the unit of
   its activation encoding;
-- the family's definition files;
+- the family's definition files, and every `conftest.py` in a folder above them: it can change how they run;
 - whatever these import, directly or not, inside `FOLLOWED` (Python by its syntax tree, C by `#include "…"`);
-- the comparator;
+- the comparator, and what makes a verdict and a line of evidence out of it (`JUDGING`);
+- data that these read at run time (`DATA`);
 - op, encoding, backend and the text of the bound.
 
 The engine is not in it: evidence carries its pin, and another pin makes the evidence stale by itself.
@@ -21,17 +22,26 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness.errors import BadInput
 from harness.evidence.case import Case
 from harness.paths import REPOSITORY
 
 FOLLOWED = ("kernels", "cases", "harness.containers", "harness.comparison", "harness.guard")
-"""Packages whose modules count when something that counts imports them. The rest of `harness` carries evidence about
-and decides nothing in it; `oracles` is covered by the pin."""
+"""Packages whose modules count when something that counts imports them. Of the rest of `harness`, what judges is in
+`JUDGING`; `oracles` is covered by the pin."""
 
 COMPARATOR = ("harness/comparison/accumulate.py", "harness/comparison/bounds.py")
+
+JUDGING = (
+    "harness/guard.py",
+    *(f"harness/plugin/{name}.py" for name in ("evidence", "judging", "opinions", "outcome", "verdict")),
+)
+"""What turns a comparison into a verdict. A judge that was broken for one run would leave no other trace."""
+
+DATA = {"harness/containers/ggml_types.py": ("harness/containers/ggml_types.yaml",)}
+"""Module -> the files that it reads, which no import names."""
 
 BACKEND_FILES = {
     "triton": ("triton*.py",),
@@ -77,7 +87,8 @@ def relevant_files(
     op: str, encoding: str | None, backend: str, files: tuple[str, ...], root: Path = REPOSITORY
 ) -> tuple[str, ...]:
     """The files that the code hash covers, relative to `root`, sorted."""
-    start = {*files, *(name for name in COMPARATOR if (root / name).is_file())}
+    start = {*files, *(name for name in (*COMPARATOR, *JUDGING) if (root / name).is_file())}
+    start |= {name for file in files for name in _conftests(file, root)}
     if encoding is not None:
         start |= set(_unit_files(op, encoding, backend, root))
     for name in files:
@@ -93,6 +104,14 @@ def relevant_files(
             seen.add(name)
             waiting.extend(_named_in(name, root))
     return tuple(sorted(seen))
+
+
+def _conftests(file: str, root: Path) -> Iterator[str]:
+    """The `conftest.py` files that pytest loads for `file`: of its folder and of those above it, up to `root`."""
+    for folder in PurePosixPath(file).parents:
+        name = (folder / "conftest.py").as_posix()
+        if (root / name).is_file():
+            yield name
 
 
 def relative_files(files: Iterable[Path]) -> tuple[str, ...]:
@@ -188,7 +207,8 @@ def _imports(data: bytes) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
 
 
 def _named_in(name: str, root: Path) -> Iterator[str]:
-    """Files below `root` that the file `name` imports or includes, where they belong to `FOLLOWED`."""
+    """Files below `root` that the file `name` imports or includes, where they belong to `FOLLOWED`, or reads (`DATA`)."""
+    yield from (data for data in DATA.get(name, ()) if (root / data).is_file())
     content = _content(root / name)
     for level, module, names in content.imports:
         if level:

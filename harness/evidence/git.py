@@ -9,8 +9,12 @@ from pathlib import Path
 from harness.errors import Unavailable
 from harness.paths import REPOSITORY
 
-CODE = ("kernels", "harness", "oracles", "cases", "pyproject.toml")
-"""What evidence depends on: a change here that is not committed makes a run that nobody can repeat."""
+CODE = (
+    *("kernels", "harness", "oracles", "cases", "pyproject.toml"),
+    *("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"),
+)
+"""What evidence depends on: a change here that is not committed makes a run that nobody can repeat. At the root pytest
+runs `conftest.py`, and takes options and plugins from the files named after it."""
 
 _SECONDS = 60
 
@@ -22,9 +26,9 @@ def commit(root: Path = REPOSITORY) -> str:
 
 def uncommitted(root: Path = REPOSITORY) -> tuple[str, ...]:
     """Files of `CODE` that differ from the commit, untracked ones included, relative to `root`, sorted."""
-    present = [name for name in CODE if (root / name).exists()]
+    # Names that are not there are asked for too: a file that was removed is a difference.
     listing = _git(
-        root, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", *present
+        root, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", *CODE
     )
     return tuple(sorted(entry[3:] for entry in listing.split("\0") if entry))
 

@@ -18,10 +18,12 @@ def merge(runs: Sequence[Run], root: Path = RUNS) -> Run:
     """A new run below `root` with the verdicts of `runs`. A case that two of them have keeps the worse verdict, noted.
 
     Raises UsageProblem when the runs are not parts of one thing: other commits, other uncommitted files, other harness
-    versions, other pins, the same run twice, or shards I/N of which one is missing.
+    versions, other pins, the same run twice, a run that has not ended, or shards I/N of which one is missing.
     """
     if len(runs) < 2:
         raise UsageProblem("merge needs at least two runs")
+    for run in runs:
+        run.manifest.refuse_unclosed("merge")
     _check_alike(runs)
     _check_shards(runs)
     evidence, notes = _together(runs)
@@ -45,7 +47,7 @@ def merge(runs: Sequence[Run], root: Path = RUNS) -> Run:
 
 def _together(runs: Sequence[Run]) -> tuple[dict[str, Evidence], list[str]]:
     evidence: dict[str, Evidence] = {}
-    notes = [f"{run.manifest.id}: {note}" for run in runs for note in run.notes]
+    notes = [f"{run.manifest.id}: {note}" for run in runs for note in (*run.manifest.taken_over, *run.notes)]
     for run in runs:
         for case, entry in run.evidence.items():
             other = evidence.get(case)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Promotion:
 def promote(run: Run, root: Path = REPOSITORY, *, compacted: bool = False) -> Promotion:
     """Append what `run` shows to the ledger of the tree at `root`. Cells that are not complete are left out, and said.
 
-    Refused as a whole: code that is not committed, now or when the run was made; a judge that answered from the memo;
+    Refused as a whole: a run that has not ended; code that is not committed, now or when the run was made; a judge that answered from the memo;
     evidence made at another pin; a ledger that was edited. Raises UsageProblem, BadInput or Unavailable.
 
     With `compacted` the file begins anew with the newest lines before anything is added.
@@ -52,6 +52,7 @@ def promote(run: Run, root: Path = REPOSITORY, *, compacted: bool = False) -> Pr
 
 def _promote(run: Run, root: Path, compacted: bool) -> Promotion:
     ledger = read_ledger(root)
+    run.manifest.refuse_unclosed("promote")
     _refuse_uncommitted(run, root)
     _refuse_rewritten(ledger, root, compacted)
     refuse_judges(run)
@@ -62,7 +63,7 @@ def _promote(run: Run, root: Path, compacted: bool) -> Promotion:
     added: list[Record] = []
     unchanged: list[Cell] = []
     for cell, record in claims.records.items():
-        before = newest.get(cell, {}).get(record.devices)
+        before = _before(cell, record, newest.get(cell, {}))
         if before is not None and before.says() == record.says():
             unchanged.append(cell)
         else:
@@ -70,6 +71,13 @@ def _promote(run: Run, root: Path, compacted: bool) -> Promotion:
     if added:
         ledger = append(added, ledger, root)
     return Promotion(tuple(added), tuple(unchanged), claims.blocked, ledger)
+
+
+def _before(cell: Cell, record: Record, devices: Mapping[tuple[str, ...], Record]) -> Record | None:
+    """The record that this one would repeat. On the CPU the newest one alone speaks, whatever it skips."""
+    if cell[2] == "cpu":
+        return max(devices.values(), key=lambda found: found.first, default=None)
+    return devices.get(record.devices)
 
 
 def refuse_judges(run: Run) -> None:

@@ -109,6 +109,8 @@ class Evidence(_Strict):
             raise ValueError("PASS means that no element is outside its bound")
         if (self.verdict is Verdict.SKIP) != (self.skip is not None):
             raise ValueError("SKIP, and only SKIP, carries a skip with row, kind and reason")
+        if self.verdict is Verdict.SKIP and (self.judges or self.diverged or self.elements):
+            raise ValueError("a case that was judged is not a SKIP")
         # A container's or a config's fields have no worst element: the message names those that differ.
         of_elements = self.dimension is not Dimension.RECOGNIZE
         if (

@@ -54,6 +54,8 @@ class Resumption(_Strict):
     time: str
     code: Code
     cut_bytes: int = Field(description="length of the unfinished last line that was removed")
+    lines: int | None = Field(default=None, description="whole lines that were taken over")
+    sha256: str | None = Field(default=None, description="their digest; it shows no edit made before that")
 
 
 class Source(_Strict):
@@ -92,6 +94,23 @@ class Manifest(_Strict):
         """Files that differed from the commit at the start or at any resumption."""
         files = {*self.code.uncommitted, *(name for entry in self.resumed for name in entry.code.uncommitted)}
         return tuple(sorted(files))
+
+    @property
+    def taken_over(self) -> tuple[str, ...]:
+        """For each resumption, a line that says what it took over as it was, without anything to hold it against."""
+        return tuple(
+            f"resumed {entry.time}: {'?' if entry.lines is None else entry.lines} verdicts taken over as they "
+            f"were, sha256 {entry.sha256 or 'not noted'}"
+            for entry in self.resumed
+        )
+
+    def refuse_unclosed(self, what: str) -> None:
+        """Raise UsageProblem for a run that has not ended: nothing shows what its verdicts were."""
+        if self.closed is None:
+            raise UsageProblem(
+                f"{what}: run {self.id} has not ended, so that an edit of its verdicts would not show; "
+                f"go on to its end first: pytest --resume {self.id}"
+            )
 
     @property
     def commits(self) -> tuple[str | None, ...]:
@@ -185,7 +204,9 @@ class RunWriter:
         cut = size - _whole_lines(verdicts.read_bytes()) if size else 0
         if cut:
             os.truncate(verdicts, size - cut)
-        entry = Resumption(time=now(), code=code or current_code(), cut_bytes=cut)
+        entry = Resumption(
+            time=now(), code=code or current_code(), cut_bytes=cut, lines=run.lines, sha256=run.digest
+        )
         manifest = run.manifest.model_copy(update={"resumed": (*run.manifest.resumed, entry), "closed": None})
         _write_manifest(path, manifest)
         return cls(path, manifest)

@@ -65,7 +65,9 @@ class _Source:
             return _Cell(State.ABSENT, (), "no case is required of it yet")
         found = sorted(self._newest.get(cell, {}).values(), key=lambda record: -record.first)
         held = tuple(_Held(record, currency(record, now), self._overdue(record)) for record in found)
-        state = cell_state([entry.seen for entry in held], stand_in=cell[2] in STAND_INS)
+        state = cell_state(
+            [entry.seen for entry in held], stand_in=cell[2] in STAND_INS, everywhere=cell[2] == "cpu"
+        )
         return _Cell(state, held, _why(state, held, sum(part.cases for part in now.values())))
 
     def _overdue(self, record: Record) -> tuple[str, ...]:

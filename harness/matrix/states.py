@@ -58,9 +58,14 @@ class Seen:
         return any(verdict is not Verdict.PASS and verdict not in _EXCUSED for verdict in self.verdicts)
 
     @property
+    def skipped_all(self) -> bool:
+        return set(self.verdicts) == {Verdict.SKIP}
+
+    @property
     def only_elsewhere(self) -> bool:
-        """Nothing ran, for want of the device or the platform: this machine has nothing to say about the cell."""
-        return set(self.verdicts) == {Verdict.SKIP} and self.skip_kinds <= _ELSEWHERE
+        """Nothing ran, for want of the device or the platform: this machine has nothing to say about the cell of a
+        device."""
+        return self.skipped_all and self.skip_kinds <= _ELSEWHERE
 
 
 def record_state(seen: Seen, *, stand_in: bool) -> State:
@@ -76,13 +81,20 @@ def record_state(seen: Seen, *, stand_in: bool) -> State:
     return State.EMULATED if stand_in else State.PASS
 
 
-def cell_state(seen: Sequence[Seen], *, stand_in: bool) -> State:
+def cell_state(seen: Sequence[Seen], *, stand_in: bool, everywhere: bool = False) -> State:
     """The state of a cell from the newest record of each set of devices, newest first.
 
     Records that speak about the tree as it is decide: a failure on any device fails the cell; otherwise one device on
     which everything passed is enough. Where there is none, the newest record that is outdated or incomplete decides.
     A machine without the device, which skips everything for that, is heard only when nobody else speaks.
+
+    `everywhere`: the backend is the CPU, which no machine lacks. There the newest record counts whatever it skips, and
+    skipping everything hides no failure before it.
     """
+    if everywhere:
+        ran_at = next((place for place, one in enumerate(seen) if not one.skipped_all), len(seen) - 1)
+        heard = [record_state(one, stand_in=stand_in) for one in seen[: ran_at + 1]]
+        return max(heard, key=_WORST_LAST.index, default=State.ABSENT)
     ran = [record for record in seen if not record.only_elsewhere]
     if not ran:
         return record_state(seen[0], stand_in=stand_in) if seen else State.ABSENT

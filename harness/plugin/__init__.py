@@ -13,5 +13,6 @@ pytest_plugins = (
     "harness.plugin.verdict",
     "harness.plugin.outcome",
     "harness.plugin.recorder",
+    "harness.plugin.promises",
     "harness.plugin.exits",
 )

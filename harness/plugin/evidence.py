@@ -14,7 +14,7 @@ from harness.evidence.code_hash import code_hash_of, relative_files
 from harness.evidence.record import Evidence
 from harness.plugin.verdict import CaseFailed, CaseSkipped, NotAsExpected, NotJudged, State
 from harness.text import printable
-from harness.verdicts import Side, Verdict
+from harness.verdicts import EXPECTED, Side, Verdict
 from oracles.worker_process import ProviderError
 
 MESSAGE_LIMIT = 1000
@@ -24,9 +24,15 @@ _OF_THE_CASE = (
 
 
 def evidence_of(
-    case: Case, state: State | None, error: BaseException | None, expected: Verdict | None = None
+    case: Case,
+    state: State | None,
+    error: BaseException | None,
+    expected: Verdict | None = None,
+    debt: str = "",
 ) -> Evidence:
     """What `case` came to: its judgement, or how it ended instead. `expected` is XFAIL or XPASS where one applies.
+
+    `debt` is the row in whose debt an expected failure stands, and until when.
 
     Without a state it has not run (NOT_RUN).
     """
@@ -46,8 +52,10 @@ def evidence_of(
     fields |= _end(state, error)
     if expected is Verdict.XPASS:
         fields |= {"verdict": expected, "message": "expected to fail, and does not", "skip": None}
-    elif expected is Verdict.XFAIL:
-        fields |= {"verdict": expected, "skip": None}
+    elif expected is Verdict.XFAIL and not isinstance(error, NotAsExpected):
+        fields |= {"verdict": expected, "message": f"expected ({debt}): {fields['message']}", "skip": None}
+    if fields["verdict"] in EXPECTED and (misfit := _other_bound(case, state)):
+        fields |= {"verdict": Verdict.ERROR_RUN, "side": Side.SUBJECT, "message": misfit}
     fields["message"] = printable(fields["message"], MESSAGE_LIMIT)
     try:
         return Evidence(**fields)
@@ -56,6 +64,15 @@ def evidence_of(
         message = f"no evidence, {problem.errors(include_url=False)[0]['msg']}: {fields['message']}"
         kept = {name: fields[name] for name in _OF_THE_CASE if name in fields}
         return Evidence(**kept, verdict=Verdict.ERROR_RUN, message=printable(message, MESSAGE_LIMIT))
+
+
+def _other_bound(case: Case, state: State | None) -> str:
+    """The bound that was applied, where it is not the one that the family declares: then the declared one is untried."""
+    if state is None or state.judged is None:
+        return ""
+    if case.bound and state.judged.bound.startswith(case.bound):
+        return ""
+    return f"judged under another bound ({state.judged.bound}) than the family's ({case.bound})"
 
 
 def _judgement(state: State | None) -> dict[str, Any]:
@@ -82,7 +99,7 @@ def _judgement(state: State | None) -> dict[str, Any]:
 
 def _end(state: State | None, error: BaseException | None) -> dict[str, Any]:
     """Verdict, side and message: of the error that ended the case, else of the judgement."""
-    if isinstance(error, CaseSkipped):
+    if isinstance(error, CaseSkipped) and (state is None or state.judged is None):
         return {"verdict": Verdict.SKIP, "message": "", "skip": error.skip.record()}
     if isinstance(error, NotAsExpected):
         return _end(state, error.error) | {"message": str(error)}

@@ -11,6 +11,10 @@ from harness.plugin.findings import FINDING
 from harness.plugin.recorder import recorder_of
 from harness.verdicts import EXIT_BAD_INPUT, EXIT_DIFFERENCE, EXIT_UNABLE, exit_code
 
+SHOWING = (
+    *("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow"),
+)
+"""Options that ask for a look at the suite instead of a run of it."""
 _BROKEN = pytest.StashKey[dict[bool, int]]()
 """Collect reports that failed: for findings alone, and for anything else."""
 
@@ -35,11 +39,12 @@ def _status(config: pytest.Config, status: int) -> int:
     recorder = recorder_of(config)
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         return exit_code(recorder.pairs()) if recorder else EXIT_UNABLE
-    if recorder is None or config.option.collectonly:
+    if hasattr(config, "workerinput") or any(config.getoption(name, False) for name in SHOWING):
         return status
-    if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and recorder.pairs():
+    if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and recorder and recorder.pairs():
         return exit_code(recorder.pairs())
-    return status
+    # Somebody has ended the session before it ran anything, and called that well.
+    return EXIT_UNABLE if status == pytest.ExitCode.OK else status
 
 
 class _CollectionErrors:

@@ -14,13 +14,16 @@ from harness.evidence.case import Case
 from harness.evidence.record import Skip
 from harness.plugin.conditions import CONDITIONS
 from harness.rows.load import row
-from harness.verdicts import Verdict
+from harness.verdicts import EXPECTED, Verdict
 
 KINDS: tuple[str, ...] = get_args(Skip.model_fields["kind"].annotation)
 PHASES = ("setup", "call", "teardown")
 MAY_STAY = frozenset({"hardware", "platform", "upstream_limit"})
 """Kinds that need no date: nothing that we do makes them go away."""
 LONGEST = datetime.timedelta(days=366)
+
+MOST_TYPES = 3
+"""Exception types that one expected failure may name."""
 
 LEAST_WORDS = 5
 # A placeholder says that nobody looked; a vague word does not count towards the words that a reason needs.
@@ -51,6 +54,10 @@ class Skipping:
     expires: str | None = None
     when: str = "always"
     cases: str = "*"
+
+    def __post_init__(self) -> None:
+        """However it was made: UsageProblem with everything that is wrong about it."""
+        _refuse(skip_problems(vars(self)))
 
     def record(self) -> Skip:
         """As evidence keeps it."""
@@ -91,11 +98,21 @@ def failing(values: Mapping[str, Any]) -> Failing:
 
 def applies(expected: Skipping | Failing, case: Case | None) -> bool:
     """Whether it is about this case (None: a test without one), and its condition holds."""
-    if case is not None and (
-        expected.row not in case.rows or not fnmatch.fnmatchcase(case.id, expected.cases)
-    ):
-        return False
-    return CONDITIONS[expected.when]()
+    return (case is None or covers(expected, case)) and CONDITIONS[expected.when]()
+
+
+def covers(expected: Skipping | Failing, case: Case) -> bool:
+    """Whether it is about this case, whatever its condition."""
+    return expected.row in case.rows and fnmatch.fnmatchcase(case.id, expected.cases)
+
+
+def skip_misfit(skip: Skipping, case: Case) -> str | None:
+    """Why a skip cannot be about this case, or None."""
+    if skip.row not in case.rows:
+        return f"skip_case: {case.id} does not belong to {skip.row}"
+    if skip.kind == "hardware" and case.backend == "cpu":
+        return f"skip_case: {case.id} runs on the cpu, which no machine lacks: kind hardware does not fit"
+    return None
 
 
 def skip_problems(values: Mapping[str, Any]) -> list[str]:
@@ -120,10 +137,20 @@ def xfail_problems(values: Mapping[str, Any]) -> list[str]:
         found.append(f"raises {raises!r}: wanted the exception type that it fails with")
     elif {Exception, BaseException} & set(kinds):
         found.append("raises Exception: any failure would fit; name the type that is expected")
+    elif len(kinds) > MOST_TYPES:
+        found.append(f"raises {len(kinds)} types: more than {MOST_TYPES} say that nobody knows how it fails")
+    else:
+        names = {kind.__name__ for kind in kinds}
+        if "NotJudged" in names:
+            found.append("raises NotJudged: a test that judges nothing is no expected failure")
+        if "CaseFailed" in names and values.get("verdict") is None:
+            found.append("no verdict: CaseFailed wants the verdict that is expected (verdict='FAIL_VALUE')")
     if values.get("expires") is None:
         found.append("no expiry: an expected failure ends on a date (expires='YYYY-MM-DD')")
     if values.get("verdict") is not None and values["verdict"] not in set(Verdict):
         found.append(f"verdict {values['verdict']!r}: there is no such verdict")
+    elif values.get("verdict") in {*EXPECTED, Verdict.XPASS, Verdict.NOT_RUN}:
+        found.append(f"verdict {values['verdict']}: it is no way of failing")
     return found
 
 

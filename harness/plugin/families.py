@@ -10,7 +10,7 @@ from harness.errors import HarnessError, UsageProblem
 from harness.evidence import required
 from harness.evidence.case import Case, Family
 from harness.plugin.devices import DEVICE_BACKENDS
-from harness.plugin.expectations import failing, skipping
+from harness.plugin.expectations import Skipping, covers, failing, skip_misfit, skipping
 from harness.plugin.findings import Finding, report_finding, shown
 from harness.rows.load import row
 from harness.rows.model import Dimension
@@ -38,7 +38,10 @@ def needs_gpu(case: Case) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    mark = metafunc.definition.get_closest_marker("cases")
+    marks = list(metafunc.definition.iter_markers("cases"))
+    if len(marks) > 1:
+        _found(metafunc, "bad-family", "two cases marks, of which one would be ignored: name all in one")
+    mark = marks[0] if marks else None
     cases: list[Case] = []
     if mark is not None:
         cases = _cases_of(metafunc, mark)
@@ -124,9 +127,16 @@ def _check_expectations(metafunc: pytest.Metafunc, cases: Iterable[Case]) -> Non
                 continue
             if rows and expected.row not in rows:
                 _found(metafunc, "idle-skip", f"{name}: no case of the test belongs to {expected.row}")
+            elif isinstance(expected, Skipping) and (misfit := _misfit(expected, cases)):
+                _found(metafunc, f"bad-{name.replace('_', '-')}", misfit)
     for mark in metafunc.definition.iter_markers():
         if mark.name in ("skip", "skipif", "xfail"):
             _found(metafunc, "raw-skip", f"the mark {mark.name}; use skip_case or xfail_case (docs/skips.md)")
+
+
+def _misfit(skip: Skipping, cases: Iterable[Case]) -> str | None:
+    problems = (skip_misfit(skip, case) for case in cases if covers(skip, case))
+    return next(filter(None, problems), None)
 
 
 def _found(metafunc: pytest.Metafunc, code: str, message: str) -> None:

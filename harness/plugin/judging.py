@@ -20,10 +20,16 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Opinion:
-    """What one judge says the result is."""
+    """What one judge says the result is. `values` cannot be written to through it."""
 
     judge: Judge
     values: Array
+
+    def __post_init__(self) -> None:
+        # A view and no copy: that a subject lies in the same memory must stay visible.
+        values = self.values.view()
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.evidence.required import load_required
 from harness.rows.load import load_rows
-from harness.rows.model import BACKEND, Dimension
+from harness.rows.model import Dimension
 from harness.verdicts import EXIT_BAD_INPUT
 
 MARKERS = {
@@ -89,9 +89,7 @@ def _check(config: pytest.Config) -> None:
     for pattern in config.option.dimension:
         _some("--dimension", pattern, "dimension", list(Dimension))
     for pattern in config.option.backends:
-        plain = re.match(BACKEND, pattern)
-        if not plain:
-            _some("--backends", pattern, "backend", _backends())
+        _some("--backends", pattern, "backend", _backends())
     required = load_required(config.rootpath).by_case if config.option.cases else {}
     for pattern in config.option.cases if required else ():
         _some("--cases", pattern, "case", required)

@@ -7,13 +7,14 @@ from collections.abc import Generator
 
 import pytest
 
+from harness.errors import Unavailable, UsageProblem
 from harness.evidence.case import Case
 from harness.plugin.devices import missing_device
 from harness.plugin.evidence import evidence_of
-from harness.plugin.expectations import Failing, Skipping, applies, failing, skipping
+from harness.plugin.expectations import Failing, Skipping, applies, failing, skip_misfit, skipping
 from harness.plugin.families import case_of
 from harness.plugin.verdict import STATE, CaseFailed, CaseSkipped, NotAsExpected, NotJudged, State
-from harness.verdicts import Verdict
+from harness.verdicts import Side, Verdict
 from oracles.worker_process import ProviderError
 
 EVIDENCE = "harness_evidence"
@@ -73,6 +74,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, CaseSkipped) and (instead := _no_skip(item, error)) is not None:
+        error = instead
+        _fail(report, str(error))
     if error is not None:
         item.stash.setdefault(_ENDS, {})[call.when] = error
     if call.when == "call" and STATE in item.stash:
@@ -88,6 +92,18 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(error, CaseFailed | NotJudged | ProviderError):
         report.longrepr = _told(item, error)
     return report
+
+
+def _no_skip(item: pytest.Item, error: CaseSkipped) -> BaseException | None:
+    """What a skip that may not stand comes to: a verdict is not taken back by one."""
+    case, state = case_of(item), item.stash.get(STATE, None)
+    if case is not None and (problem := skip_misfit(error.skip, case)):
+        return UsageProblem(problem)
+    if state is None or state.judged is None:
+        return None
+    if state.judged.verdict is not Verdict.PASS:
+        return CaseFailed(state.judged)
+    return UsageProblem(f"skipped after its verdict: {error}")
 
 
 def _told(item: pytest.Item, error: CaseFailed | NotJudged | ProviderError) -> str:
@@ -124,6 +140,8 @@ def _expectation(
             _fail(report, f"XPASS: expected to fail ({expected.reason}), and does not: remove the xfail_case")
         return
     mismatch = _mismatch(expected, when, error)
+    if mismatch is None and len(item.stash[_ENDS]) > 1:
+        return  # an earlier phase has failed in another way: that is what the case came to
     if mismatch is None:
         item.stash[_EXPECTED] = Verdict.XFAIL
         report.outcome = "skipped"
@@ -141,10 +159,21 @@ def _mismatch(expected: Failing, when: str, error: BaseException) -> str | None:
         return f"{wanted}, got {type(error).__name__} in the phase {when}"
     if not isinstance(error, expected.raises):
         return f"{wanted}, got {type(error).__name__}"
+    if _unjudged(error):
+        return f"{wanted}, and nothing was judged: {error}"
     got = error.judged.verdict if isinstance(error, CaseFailed) else None
     if expected.verdict is not None and got is not expected.verdict:
         return f"xfail_case expects the verdict {expected.verdict}, got {got or type(error).__name__}"
     return None
+
+
+def _unjudged(error: BaseException) -> bool:
+    """Nobody could judge: that says nothing about the subject, so it cannot be what is expected of it."""
+    if isinstance(error, CaseFailed):
+        return (error.judged.verdict, error.judged.side) == (Verdict.NOT_RUN, Side.ORACLE)
+    return isinstance(error, Unavailable) or (
+        isinstance(error, ProviderError) and error.verdict is Verdict.NOT_RUN
+    )
 
 
 def _attach(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -159,8 +188,10 @@ def _attach(item: pytest.Item, report: pytest.TestReport) -> None:
         setattr(report, EVIDENCE, started.line())
     elif report.when == "teardown":
         state, error = item.stash.get(STATE, None), _error_of(item)
-        evidence = evidence_of(case, state, error, item.stash.get(_EXPECTED, None))
-        if error is None and evidence.verdict is Verdict.ERROR_RUN:
+        failing_as, expected = item.stash.get(_FAILING, None), item.stash.get(_EXPECTED, None)
+        debt = f"{failing_as.row} until {failing_as.expires}" if failing_as is not None else ""
+        evidence = evidence_of(case, state, error, expected, debt)
+        if evidence.verdict is Verdict.ERROR_RUN and (error is None or expected is Verdict.XFAIL):
             _fail(report, evidence.message)
         item.user_properties.append(("verdict", evidence.verdict.value))
         setattr(report, EVIDENCE, evidence.line())
@@ -178,8 +209,10 @@ def _properties(case: Case) -> list[tuple[str, str]]:
 
 
 def _error_of(item: pytest.Item) -> BaseException | None:
-    """The first phase that failed decides, unless an expectation was not met."""
+    """The first phase that failed decides, unless an expectation was not met. A skip hides no later failure."""
     ends = item.stash.get(_ENDS, {})
+    if not all(isinstance(error, CaseSkipped) for error in ends.values()):
+        ends = {phase: error for phase, error in ends.items() if not isinstance(error, CaseSkipped)}
     unmet = [error for error in ends.values() if isinstance(error, NotAsExpected)]
     if unmet:
         return unmet[0]

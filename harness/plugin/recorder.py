@@ -19,6 +19,7 @@ from harness.text import printable
 from harness.verdicts import EXPECTED, Side, Verdict
 
 NAME = "harness-recorder"
+MOST_SHOWN = 10
 
 
 class Recorder:
@@ -28,6 +29,8 @@ class Recorder:
         self.evidence: dict[str, Evidence] = {}
         self.plain: Counter[Verdict] = Counter()
         self.path: Path | None = None
+        self.promised: set[str] = set()
+        self._ended: set[str] = set()
         self._root = root
         self._keep = keep
         self._command = command
@@ -50,16 +53,23 @@ class Recorder:
             self._started[report.nodeid] = Evidence.model_validate_json(line)
         elif line is not None:
             self._started.pop(report.nodeid, None)
+            self._ended.add(report.nodeid)
             self._append(Evidence.model_validate_json(line))
         elif report.nodeid in self._started:
             if report.when not in ("setup", "call", "teardown"):
                 self._crashed(report)
         elif report.failed or report.when == "call" or report.skipped:
+            self._ended.add(report.nodeid)
             self.plain[_plain(report)] += 1
+
+    def never_ran(self) -> list[str]:
+        """Node IDs that were selected, and of which nobody has said how they ended."""
+        return sorted(self.promised - self._ended)
 
     def _crashed(self, report: pytest.TestReport) -> None:
         """xdist's own report about a worker that died: the case that it was running has killed it."""
         started = self._started.pop(report.nodeid)
+        self._ended.add(report.nodeid)
         message = printable(f"the process died: {report.longreprtext}", MESSAGE_LIMIT)
         fields = {"verdict": Verdict.ERROR_RUN, "message": message}
         self._append(started.model_copy(update=fields))
@@ -80,7 +90,8 @@ class Recorder:
     def pairs(self) -> list[tuple[Verdict, Side]]:
         """Everything that ran, as `verdicts.exit_code` wants it; plain tests count as the subject's."""
         found = [(entry.verdict, entry.side) for entry in self.evidence.values()]
-        return found + [(verdict, Side.SUBJECT) for verdict in self.plain]
+        found += [(verdict, Side.SUBJECT) for verdict in self.plain]
+        return found + [(Verdict.NOT_RUN, Side.SUBJECT) for _ in self.never_ran()]
 
 
 def _plain(report: pytest.TestReport) -> Verdict:
@@ -131,7 +142,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     recorder = recorder_of(config)
-    if recorder is None or not recorder.evidence:
+    if recorder is None:
+        return
+    if (left := recorder.never_ran()) and not config.option.collectonly:
+        terminalreporter.section("selected, and never run")
+        shown = left[:MOST_SHOWN]
+        for line in [*shown, *([f"and {len(left) - len(shown)} more"] if left[MOST_SHOWN:] else [])]:
+            terminalreporter.write_line(f"NOT_RUN {line}")
+    if not recorder.evidence:
         return
     terminalreporter.section("verdicts")
     for line in summary(recorder.evidence.values()):

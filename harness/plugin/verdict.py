@@ -18,7 +18,7 @@ from harness.comparison.bounds import BIT_EXACT, Bound
 from harness.errors import UsageProblem
 from harness.evidence.record import Judge
 from harness.guard import GuardedBuffer, guarded_copy
-from harness.plugin.expectations import Skipping, skipping
+from harness.plugin.expectations import Skipping, skip_misfit, skipping
 from harness.plugin.families import case_of
 from harness.plugin.judging import Array, Judged, Opinion, judge, judge_fields
 from harness.verdicts import Side, Verdict
@@ -111,6 +111,9 @@ class CaseVerdict:
         upstream_bound_holds: bool | None = None,
     ) -> None:
         """Judge `subject` [shape] against every opinion. `kernel` and `device` are those that really ran."""
+        for opinion in opinions:
+            if np.shares_memory(subject, opinion.values):
+                raise UsageProblem(f"the subject is the array that {opinion.judge.pin} answered with")
         judged = judge(subject, opinions, bound, block_elems)
         self._state.upstream_bound_holds = upstream_bound_holds
         if judged.verdict is Verdict.PASS and upstream_bound_holds is False:
@@ -133,6 +136,8 @@ class CaseVerdict:
         name: str = "reference",
     ) -> None:
         """Judge named fields (a container's, a config's) over the union of both sides."""
+        if copied := [name for name, other in theirs.items() if other is ours]:
+            raise UsageProblem(f"the subject's fields are those that {copied[0]} answered with")
         result = np.frombuffer(repr(sorted(ours.items())).encode(), np.uint8)
         judged = judge_fields(ours, theirs, judges)
         self.record(judged, kernel=kernel, device=device, name=name, result=result)
@@ -201,8 +206,8 @@ def skip_case(request: pytest.FixtureRequest) -> Callable[..., NoReturn]:
         __tracebackhide__ = True
         wanted = skipping(values)
         case = case_of(request.node)
-        if case is not None and wanted.row not in case.rows:
-            raise UsageProblem(f"skip_case: {case.id} does not belong to {wanted.row}")
+        if case is not None and (problem := skip_misfit(wanted, case)):
+            raise UsageProblem(problem)
         raise CaseSkipped(wanted)
 
     return skip

@@ -27,6 +27,12 @@ COPIED = (
         "kernels/ggml/tables/iq2xxs_grid.npy",
         "kernels/ggml/tables/tables.yaml",
     ),
+    *("harness/guard.py", "harness/containers/ggml_types.*"),
+    *(
+        f"harness/plugin/{name}.py"
+        for name in ("devices", "evidence", "judging", "opinions", "outcome", "verdict")
+    ),
+    *("conftest.py", "cases/conftest.py"),
     *("cases/__init__.py", "cases/generators.py", "cases/special_values.py"),
     *(
         f"kernels/ggml/{name}/{file}"

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.evidence.code_hash import code_hash_of, relative_files, relevant_files
+from harness.evidence.code_hash import (
+    COMPARATOR,
+    DATA,
+    JUDGING,
+    code_hash_of,
+    relative_files,
+    relevant_files,
+)
 from harness.paths import REPOSITORY
 
 DEFINED = ("cases/generators.py",)
@@ -49,6 +56,43 @@ def test_a_change_elsewhere_makes_a_case_outdated(tree: Path, name: str) -> None
     (tree / name).touch()
     edit(tree / name)
     assert hash_of(tree) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"harness/plugin/{name}.py" for name in ("evidence", "judging", "opinions", "outcome", "verdict")),
+        *("harness/guard.py", "conftest.py", "cases/conftest.py"),
+    ],
+)
+def test_a_judge_is_broken_for_one_run_and_its_passes_stay(tree: Path, name: str) -> None:
+    before = hash_of(tree)
+    edit(tree / name)
+    assert hash_of(tree) != before
+
+
+def test_a_conftest_that_appears_beside_a_definition_changes_nothing(tree: Path) -> None:
+    (tree / "cases" / "sub").mkdir()
+    (tree / "cases" / "sub" / "family.py").write_text("")
+    before = hash_of(tree, files=("cases/sub/family.py",)), hash_of(tree)
+    (tree / "cases" / "sub" / "conftest.py").write_text("")
+    after = hash_of(tree, files=("cases/sub/family.py",)), hash_of(tree)
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+def test_a_data_file_that_a_module_reads_is_left_out(tree: Path) -> None:
+    (tree / "cases" / "reader.py").write_text("from harness.containers.ggml_types import ggml_types\n")
+    before = hash_of(tree, files=("cases/reader.py",)), hash_of(tree)
+    edit(tree / "harness" / "containers" / "ggml_types.yaml")
+    after = hash_of(tree, files=("cases/reader.py",)), hash_of(tree)
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+def test_a_file_that_the_hash_names_has_moved() -> None:
+    named = {*COMPARATOR, *JUDGING, *DATA, *(name for files in DATA.values() for name in files)}
+    assert not {name for name in named if not (REPOSITORY / name).is_file()}
 
 
 def test_a_table_that_the_unit_names_is_left_out(tree: Path) -> None:

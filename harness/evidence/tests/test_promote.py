@@ -14,6 +14,7 @@ from harness.evidence import promote as promote_module
 from harness.evidence.claims import round_up
 from harness.evidence.ledger import LEDGER, read_ledger
 from harness.evidence.ledger_lines import OWN_PACKAGE
+from harness.evidence.merge import merge
 from harness.evidence.promote import Promotion, promote
 from harness.evidence.required import FOLDER, load_required, write_required
 from harness.evidence.run import Code, RunWriter, current_code, read_run
@@ -134,7 +135,11 @@ def test_rounding_understates_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["kernels/ggml/q4_k/reference.py", "cases/generators.py", "harness/new.py", "pyproject.toml"]
+    "name",
+    [
+        *("kernels/ggml/q4_k/reference.py", "cases/generators.py", "harness/new.py", "pyproject.toml"),
+        *("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"),
+    ],
 )
 def test_evidence_of_uncommitted_code_is_promoted(tree: Path, name: str) -> None:
     run = make_run(tree, passing(tree))
@@ -144,6 +149,25 @@ def test_evidence_of_uncommitted_code_is_promoted(tree: Path, name: str) -> None
     run = make_run(tree, passing(tree))
     commit(tree)
     assert f"was made with uncommitted code ({name})" in refusal(tree, run, UsageProblem)
+
+
+def test_a_removed_conftest_counts_as_committed(tree: Path) -> None:
+    run = make_run(tree, passing(tree))
+    (tree / "conftest.py").unlink()
+    assert "uncommitted code: conftest.py" in refusal(tree, run, UsageProblem)
+
+
+def test_a_run_that_has_not_ended_is_promoted(tree: Path) -> None:
+    options = {"command": ("pytest",), "pins": {}, "environment": {}, "code": current_code(tree)}
+    writer = RunWriter.create(tree / "results" / "runs", **options)  # type: ignore[arg-type]
+    for entry in passing(tree):
+        writer.append(entry)
+    message = refusal(tree, read_run(writer.path), UsageProblem)
+    assert f"pytest --resume {writer.id}" in message
+    with pytest.raises(UsageProblem, match=r"merge: run .* has not ended"):
+        merge([make_run(tree, []), read_run(writer.path)], tree / "results" / "runs")
+    writer.close()
+    assert len(promote(read_run(writer.path), tree).added) == 4
 
 
 def test_a_required_list_that_is_not_committed_is_promoted(tree: Path) -> None:
@@ -196,14 +220,6 @@ def test_evidence_made_at_another_pin_is_promoted(tree: Path, change: dict[str, 
     assert CASES[0].id in message
 
 
-def test_a_judge_of_our_own_needs_a_pin(tree: Path) -> None:
-    formula = judges()[0].model_copy(
-        update={"pin": "formula", "package": OWN_PACKAGE, "version": "0", "wheel_sha256": ""}
-    )
-    done = promote(make_run(tree, [evidence(case, tree, judges=(formula,)) for case in CASES]), tree)
-    assert len(done.added) == 4
-
-
 def test_a_cell_with_a_case_missing_is_promoted(tree: Path) -> None:
     gone, *rest = on("cpu")
     done = promote(make_run(tree, passing(tree, rest)), tree)
@@ -252,23 +268,11 @@ def test_a_dispute_between_oracles_leaves_the_cell_as_it_was(tree: Path) -> None
     assert {Verdict.PASS: 2, Verdict.ORACLE_DISAGREE: 1} in counts
 
 
-@pytest.mark.parametrize(
-    ("device", "fits"),
-    [
-        ("NVIDIA H200", True),
-        ("cpu", False),
-        ("", False),
-        ("triton interpreter", False),
-        ("clang shim", False),
-    ],
-)
-def test_a_stand_in_passes_for_a_device(tree: Path, device: str, fits: bool) -> None:
-    entries = [
-        evidence(case, tree, device=device) if device else evidence(case, tree, Verdict.ERROR_RUN, device="")
-        for case in on("triton@sm_90")
-    ]
-    done = promote(make_run(tree, entries), tree)
-    assert bool(done.added) is fits or device == ""
+def test_a_cpu_cell_that_was_skipped_in_between_cannot_pass_again(tree: Path) -> None:
+    cases = on("cpu")
+    promote(make_run(tree, passing(tree, cases)), tree)
+    promote(make_run(tree, [evidence(case, tree, Verdict.SKIP) for case in cases]), tree)
+    assert rows(promote(make_run(tree, passing(tree, cases)), tree)) == [IQ2_XXS, Q4_K]
 
 
 @pytest.mark.parametrize(
@@ -348,6 +352,10 @@ def test_a_killed_and_resumed_run_leaves_another_ledger_than_an_undisturbed_one(
         for entry in passing(tree, [case for case in CASES if case.id not in done]):
             again.append(entry)
     assert len(done) == 5
+    taken = read_run(writer.path).manifest.resumed[0]
+    assert (taken.lines, taken.sha256) == (5, run.digest)
+    (shown,) = read_run(writer.path).manifest.taken_over
+    assert f"5 verdicts taken over as they were, sha256 {run.digest}" in shown
     resumed = promote(read_run(writer.path), tree)
     assert [record.says() for record in resumed.ledger.records] == said
 

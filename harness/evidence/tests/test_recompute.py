@@ -66,6 +66,20 @@ def test_what_is_shown_and_not_claimed_is_lost(tree: Path) -> None:
     assert found.ok
 
 
+def test_an_empty_ledger_fails_the_check(tree: Path) -> None:
+    found = recompute_check(make_run(tree, passing(tree, on("triton@sm_90"))), tree)
+    assert (found.claims, found.shown, found.ok) == (0, 0, True)
+    failing = [evidence(case, tree, Verdict.FAIL_VALUE) for case in on("cpu")]
+    assert not recompute_check(make_run(tree, failing), tree).ok
+
+
+def test_claims_of_a_device_fail_the_check_of_a_machine_without_it(tree: Path) -> None:
+    promote(make_run(tree, passing(tree)), tree)
+    skipped = [evidence(case, tree, Verdict.SKIP) for case in CASES if case.backend != "cpu"]
+    found = recompute_check(make_run(tree, [*passing(tree, on("cpu")), *skipped]), tree)
+    assert (found.confirmed, found.failed, found.ok) == (2, (), True)
+
+
 def test_answers_from_the_memo_confirm_a_claim(tree: Path) -> None:
     remembered = judges()[0].model_copy(update={"live": False})
     run = make_run(tree, [evidence(case, tree, judges=(remembered,)) for case in CASES])

@@ -134,6 +134,8 @@ def test_promote_check_and_matrix_do_not_work_from_the_command_line(tree: Path) 
         )
     commit(tree)
     made = make_run(tree, passing(tree, [case for case in CASES if case.backend == "cpu"]))
+    empty = harness(tree, "results", "check", "latest")
+    assert (empty.returncode, "the ledger is empty" in empty.stdout) == (0, True)
     promoted = harness(tree, "results", "promote", "latest")
     assert (promoted.returncode, promoted.stderr) == (0, "")
     assert "2 cells added, 0 unchanged, 0 left out" in promoted.stdout

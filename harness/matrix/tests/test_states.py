@@ -87,6 +87,26 @@ def test_a_machine_without_the_device_erases_what_a_device_showed() -> None:
         assert cell_state([shown, NO_DEVICE], stand_in=False) is alone
 
 
+@pytest.mark.parametrize(
+    ("records", "state"),
+    [
+        ([], State.ABSENT),
+        ([NO_DEVICE], State.DEBT),
+        ([NO_DEVICE, PASSED], State.DEBT),
+        ([NO_ORACLE, PASSED], State.DEBT),
+        ([NO_DEVICE, FAILED], State.FAIL),
+        ([NO_DEVICE, OUTDATED], State.STALE),
+        ([PASSED, NO_DEVICE], State.PASS),
+        ([PASSED, FAILED], State.PASS),
+        ([FAILED, NO_DEVICE], State.FAIL),
+    ],
+)
+def test_a_pass_on_the_cpu_outlives_a_run_that_skipped_it_for_want_of_hardware(
+    records: list[Seen], state: State
+) -> None:
+    assert cell_state(records, stand_in=False, everywhere=True) is state
+
+
 def worlds() -> list[Seen]:
     """Every record that can be made of a pass, a failure, two kinds of skip and the three flags."""
     found = []

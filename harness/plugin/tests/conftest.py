@@ -30,7 +30,7 @@ ROW = "QUANT-GGUF-Q4_0"
 FAMILY = Family(
     name="toy.decode", op="dequantize", dimension=Dimension.MATERIALIZE, backends=("cpu",),
     encodings=("ggml.q4_0",), axes={"values": ("a", "b"), "size": ("small", "large")},
-    rows=lambda encoding: (ROW,), bound="the same bits", files=(),
+    rows=lambda encoding: (ROW,), bound=BIT_EXACT.derivation, files=(),
 )
 ONE = dataclasses.replace(FAMILY, name="toy.one", axes={"values": ("a",)})
 
@@ -69,6 +69,12 @@ class Ran:
 
 
 Suite = Callable[..., Ran]
+
+
+def case(body: str, arguments: str = "case, verdict") -> str:
+    """A test of the one case of the family ONE, with this body."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"\n@pytest.mark.cases(ONE)\ndef test_it({arguments}):\n{lines}"
 
 
 def _ran(status: int, out: str) -> Ran:

@@ -21,6 +21,8 @@ TYPOS = {
     "a marker": (("-m", "quant_guff"), "no marker fits it; did you mean quant_gguf"),
     "a marker in an expression": (("-m", "quant_gguf and not slo"), "-m slo: no marker fits it"),
     "a backend": (("--backends", "cudas*"), "no backend fits it"),
+    "an architecture that is cut short": (("--backends", "cuda@sm_09"), "no backend fits it"),
+    "an architecture that there is not": (("--backends", "cuda@sm_900"), "no backend fits it"),
     "a dimension": (("--dimension", "Materialise"), "did you mean Materialize"),
     "an option": (("--row", "x"), "unrecognized arguments: --row"),
     "an option without its value": (("--rows",), "expected one argument"),
@@ -98,7 +100,7 @@ def test_a_filter_keeps_other_tests(options: tuple[str, ...], count: int, suite:
 
 def test_skips_alone_are_green(suite: Suite) -> None:
     ran = suite(
-        "@pytest.mark.skip_case(row=ROW, kind='hardware', reason='only a device of sm_100 runs it', owner='me')\n"
+        "@pytest.mark.skip_case(row=ROW, kind='platform', reason='only a device of sm_100 runs it', owner='me')\n"
         "@pytest.mark.cases(ONE)\ndef test_it(case, verdict):\n    give(case, verdict)\n"
     )
     assert (ran.status, ran.only().verdict) == (3, "SKIP"), ran.out

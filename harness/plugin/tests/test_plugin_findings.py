@@ -141,6 +141,16 @@ BAD_XFAILS = {
     "any exception": ({"raises": "Exception"}, "name the type"),
     "no type": ({"raises": "'ValueError'"}, "raises 'ValueError'"),
     "no date": ({"expires": None}, "no expiry"),
+    "a failure without its verdict": ({"raises": "CaseFailed"}, "no verdict: CaseFailed"),
+    "a verdict that is no failure": ({"raises": "CaseFailed", "verdict": "'NOT_RUN'"}, "no way of failing"),
+    "a test that judges nothing": (
+        {"raises": "__import__('harness.plugin.verdict').plugin.verdict.NotJudged"},
+        "raises NotJudged",
+    ),
+    "every exception that comes to mind": (
+        {"raises": "(ValueError, KeyError, IndexError, OSError)"},
+        "4 types",
+    ),
     "an unknown verdict": ({"verdict": "'FAIL'"}, "no such verdict"),
     "no reason": ({"reason": None}, "no reason"),
 }
@@ -208,6 +218,20 @@ def test_two_cases_have_one_id(suite: Suite) -> None:
         "test_toy.py:7: duplicate-case: case toy.one/ggml.q4_0/a/cpu is already run by test_toy.py::test_it"
         in ran.out
     )
+
+
+def test_one_of_two_cases_marks_is_ignored(suite: Suite) -> None:
+    method = (
+        "    @pytest.mark.cases(FAMILY)\n    def test_it(self, case, verdict):\n        give(case, verdict)\n"
+    )
+    for body in ("@pytest.mark.cases(FAMILY)" + CASE, "@pytest.mark.cases(ONE)\nclass TestIt:\n" + method):
+        ran = suite(body)
+        assert (ran.status, "bad-family: two cases marks" in ran.out) == (1, True), ran.out
+
+
+def test_a_case_on_the_cpu_waits_for_hardware(suite: Suite) -> None:
+    ran = suite(written("skip_case", {"kind": "'hardware'"}) + CASE)
+    assert (ran.status, "bad-skip-case: skip_case: toy.one" in ran.out) == (1, True), ran.out
 
 
 def listed(suite: Suite, body: str = CASE) -> None:

@@ -96,7 +96,7 @@ def test_a_resumed_run_forgets_that_it_had_failed(process: Suite) -> None:
 def test_a_resumed_run_keeps_a_verdict_of_other_code(process: Suite) -> None:
     body = "@pytest.mark.cases(ONE)\ndef test_it(case, verdict):\n    give(case, verdict)\n"
     first = process(body)
-    changed = "ONE = another('toy.one', bound='another bound')\n" + body
+    changed = "ONE = another('toy.one', bound='the decode is defined exactly')\n" + body
     again = process(changed, "--resume", run_of(first.out).name)
     assert "1 passed" in again.out
     assert again.only().code_hash != first.only().code_hash

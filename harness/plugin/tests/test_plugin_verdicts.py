@@ -1,21 +1,15 @@
-"""Known-bad results, tests, oracles and expectations: each is red, in its own class."""
+"""Known-bad results, tests and oracles: each is red, in its own class."""
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 
 import pytest
 
-from harness.plugin.tests.conftest import Suite
+from harness.plugin.tests.conftest import Suite, case
 from harness.verdicts import Side, Verdict
 
 MISBEHAVE = Path(__file__).resolve().parents[3] / "oracles" / "tests" / "workers" / "misbehave.py"
-
-
-def case(body: str, arguments: str = "case, verdict") -> str:
-    lines = "".join(f"    {line}\n" for line in body.splitlines())
-    return f"\n@pytest.mark.cases(ONE)\ndef test_it({arguments}):\n{lines}"
 
 
 RESULTS = {
@@ -146,7 +140,7 @@ def test_a_result_cached_from_the_previous_run_hides_behind_the_repetition(suite
 
 FLIP = """
 runs = []
-@pytest.mark.cases(ONE)
+@pytest.mark.cases(another("toy.one", bound="loose"))
 def test_it(case, verdict):
     v = right(case)
     runs.append(1)
@@ -205,110 +199,30 @@ def test_an_oracle_that_fails_costs_more_than_its_case(
     assert ran.status == 3, "an oracle's fault is no difference"
 
 
-DAY = datetime.date.today() + datetime.timedelta(days=30)
-XFAIL = (
-    "@pytest.mark.xfail_case(row=ROW, phase='call', raises=IndexError, owner='me',"
-    f" reason='tile 7 is indexed before it is loaded', expires='{DAY}')\n"
-)
-
-
-def expected(body: str, mark: str = XFAIL, arguments: str = "case, verdict") -> str:
-    return case(body, arguments).replace("@", mark + "@", 1)
-
-
-def test_an_expected_failure_is_red(suite: Suite) -> None:
-    ran = suite(expected("raise IndexError('tile 7')") + "def test_plain(): assert 1\n")
-    assert (ran.status, ran.only().verdict, "1 passed, 1 xfailed" in ran.out) == (0, "XFAIL", True), ran.out
-
-
-def test_expected_failures_alone_are_green(suite: Suite) -> None:
-    assert suite(expected("raise IndexError('tile 7')")).status == 3
-    assert suite(XFAIL + "def test_it():\n    raise IndexError\n").status == 3
-
-
-def test_xpass_is_green(suite: Suite) -> None:
-    ran = suite(expected("give(case, verdict)"))
-    assert (ran.status, ran.only().verdict, "XPASS" in ran.out) == (1, "XPASS", True), ran.out
-
-
-def test_an_xfail_fails_with_another_exception(suite: Suite) -> None:
-    ran = suite(expected("raise KeyError('tile 7')"))
+def test_the_judges_own_array_is_judged(suite: Suite) -> None:
+    ran = suite(case("found = opinions(case)\nverdict(found[0].values[:], found, kernel='toy')"))
     assert (ran.status, ran.only().verdict) == (1, "ERROR_RUN"), ran.out
-    assert ran.only().message == "xfail_case expects IndexError in the phase call, got KeyError"
+    assert "the subject is the array that engine answered with" in ran.only().message
 
 
-@pytest.mark.parametrize("phase", ["setup", "teardown"])
-def test_an_xfail_fails_in_another_phase(phase: str, suite: Suite) -> None:
-    before, after = ("raise IndexError", "pass") if phase == "setup" else ("pass", "raise IndexError")
-    fixture = f"@pytest.fixture\ndef tile():\n    {before}\n    yield\n    {after}\n"
-    body = "raise IndexError" if phase == "teardown" else "give(case, verdict)"
-    ran = suite(fixture + expected(body, arguments="case, verdict, tile").lstrip())
+def test_the_judges_own_fields_are_judged(suite: Suite) -> None:
+    ran = suite(
+        case("read = {'x': 1}\nverdict.fields(read, {'engine': read}, [judge_named('engine')], kernel='k')")
+    )
     assert (ran.status, ran.only().verdict) == (1, "ERROR_RUN"), ran.out
-    assert (
-        ran.only().message
-        == f"xfail_case expects IndexError in the phase call, got IndexError in the phase {phase}"
-    )
+    assert "are those that engine answered with" in ran.only().message
 
 
-def test_an_xfail_fails_with_another_verdict(suite: Suite) -> None:
-    mark = XFAIL.replace("IndexError", "CaseFailed, verdict='FAIL_OOB'")
-    assert suite(expected("give(case, verdict, -right(case))", mark)).only().verdict == "FAIL_VALUE"
-    mark = mark.replace("FAIL_OOB", "FAIL_VALUE")
-    assert suite(expected("give(case, verdict, -right(case))", mark)).only().verdict == "XFAIL"
+def test_a_subject_writes_into_an_opinion(suite: Suite) -> None:
+    ran = suite(case("found = opinions(case)\nfound[0].values[:] = 0"))
+    assert (ran.status, ran.only().verdict, "read-only" in ran.only().message) == (1, "ERROR_RUN", True)
 
 
-def test_an_xfail_of_one_row_or_case_covers_others(suite: Suite) -> None:
-    mark = XFAIL.replace("owner", "cases='*/a/*', owner")
-    body = "@pytest.mark.cases(FAMILY)\ndef test_it(case, verdict):\n    raise IndexError\n"
-    ran = suite(mark + body)
-    by_axis = {name.split("/")[2]: entry.verdict for name, entry in ran.evidence.items()}
-    assert (ran.status, by_axis) == (1, {"a": "XFAIL", "b": "ERROR_RUN"}), ran.out
-
-
-def test_an_xfail_of_a_plain_test_hides_what_it_does_not_expect(suite: Suite) -> None:
-    passing = "def test_plain(): assert 1\n"
-    assert suite(passing + XFAIL + "def test_it():\n    raise IndexError\n").status == 0
-    assert suite(XFAIL + "def test_it():\n    assert 0\n").status == 1
-    assert suite(XFAIL + "def test_it():\n    assert 1\n").status == 1
-
-
-SKIP = "@pytest.mark.skip_case(row=ROW, kind='hardware', reason='only a device of sm_100 runs it', owner='me'{more})\n"
-
-
-def test_a_skip_runs_the_case_or_hides_others(suite: Suite) -> None:
-    body = "@pytest.mark.cases(FAMILY)\ndef test_it(case, verdict):\n    give(case, verdict)\n"
-    ran = suite(SKIP.format(more=", cases='*/a/*'") + body)
-    skipped = [entry for entry in ran.evidence.values() if entry.verdict == "SKIP"]
-    assert (ran.status, len(ran.evidence), len(skipped)) == (0, 4, 2), ran.out
-    assert skipped[0].skip is not None
-    assert (skipped[0].skip.row, skipped[0].skip.kind, skipped[0].skip.owner) == (
-        "QUANT-GGUF-Q4_0",
-        "hardware",
-        "me",
-    )
-
-
-def test_a_condition_that_does_not_hold_skips(suite: Suite) -> None:
-    body = "import harness.plugin.conditions as c\nc.CONDITIONS['no_metal'] = lambda: False\n"
-    ran = suite(body + SKIP.format(more=", when='no_metal'") + case("give(case, verdict)").lstrip())
-    assert (ran.status, ran.only().verdict) == (0, "PASS"), ran.out
-
-
-def test_a_skip_out_of_a_test_is_lost(suite: Suite) -> None:
-    call = "skip_case(row=ROW, kind='upstream_limit', reason='the engine has no product for this type', owner='me')"
-    ran = suite(case(call, "case, skip_case") + "def test_plain(): assert 1\n")
-    assert (ran.status, ran.only().verdict) == (0, "SKIP"), ran.out
-    assert "1 passed, 1 skipped" in ran.out
-
-
-def test_a_skip_out_of_a_test_is_about_another_row(suite: Suite) -> None:
-    call = (
-        "skip_case(row='QUANT-AWQ', kind='upstream_limit',"
-        " reason='the engine has no product for this type', owner='me')"
-    )
-    ran = suite(case(call, "case, skip_case"))
-    assert (ran.status, ran.only().verdict) == (1, "ERROR_RUN")
-    assert "does not belong to QUANT-AWQ" in ran.only().message
+def test_another_bound_than_the_declared_one_passes(suite: Suite) -> None:
+    loose = "give(case, verdict, right(case) + np.float32(1), bound=Bound(1e9, 'loose'))"
+    ran = suite(case(loose) + "def test_plain(): assert 1\n")
+    assert (ran.status, ran.only().verdict, "1 error" in ran.out) == (1, "ERROR_RUN", True), ran.out
+    assert "another bound (loose)" in ran.only().message
 
 
 def test_a_lost_lock_leaves_the_verdict_standing(suite: Suite) -> None:
