@@ -172,7 +172,7 @@ class Weights:
 
         key = (name, str(place))
         if key not in self._kept:
-            self._kept[key] = torch.from_numpy(make()).to(place).double()
+            self._kept[key] = torch.tensor(make(), device=place).double()
         return self._kept[key]
 
 
