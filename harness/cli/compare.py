@@ -31,7 +31,7 @@ SERVED = ("recognize", "tensors")
     "--subject",
     default="reference",
     show_default=True,
-    metavar="NAME|module:function|FILE.py:function",
+    metavar="NAME|module:function|FILE.py:function|FILE.yaml",
     help="What is under test.",
 )
 @click.option(

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageProblem
 from harness.guard import POISON
-from harness.ladder.judge import Judge
 from harness.subjects.base import Kernel, Origin, Produced
+from harness.subjects.described import Process, command_of, read_description
 from harness.subjects.target import Target
 from harness.verdicts import Verdict
 from kernels import provider
 from kernels.units import Unit
-from oracles.worker_process import Answer, ProviderError, Unsupported, Worker
+from oracles.worker_process import Answer, Expected, ProviderError, Unsupported, Worker
 
 START_SECONDS = 120.0
 """Importing a large framework on a cold disk takes this long at worst."""
@@ -64,6 +65,8 @@ class PythonSubject:
         return _produced(answer, Kernel("python", self.name))
 
     def origin(self, unit: Unit) -> Origin:
+        if self._target.described:
+            return Origin()
         file = str(self._target.file) if self._target.file else None
         return Origin(file, self._target.module, self._target.function or "dequantize")
 
@@ -74,13 +77,72 @@ class PythonSubject:
         return {"kind": "python", "target": self._target.text}
 
 
-class ProviderSubject:
-    """`--subject llama_cpp | formats | <pin>`: an oracle in the subject's role."""
+class _SpokenTo:
+    """A program behind the protocol, with the part of an oracle's interface that a subject needs."""
 
-    def __init__(self, oracle: Judge) -> None:
+    def __init__(self, worker: Worker, name: str) -> None:
+        self.worker = worker
+        self.name = name
+        self.version = str(worker.hello.get("version", ""))
+
+    def call(
+        self,
+        op: str,
+        params: Mapping[str, Any] | None = None,
+        arrays: Mapping[str, npt.NDArray[Any]] | None = None,
+        *,
+        timeout: float | None = None,
+        expect: Expected | None = None,
+    ) -> Answer:
+        limit = START_SECONDS if timeout is None else timeout
+        return self.worker.call(op, params, arrays, timeout=limit, expect=expect)
+
+
+class Caller(Protocol):
+    """What plays: a pinned oracle, or a program of somebody's."""
+
+    name: str
+    version: str
+
+    def call(
+        self,
+        op: str,
+        params: Mapping[str, Any] | None = None,
+        arrays: Mapping[str, npt.NDArray[Any]] | None = None,
+        *,
+        timeout: float | None = None,
+        expect: Expected | None = None,
+    ) -> Answer: ...
+
+
+class ProviderSubject:
+    """`--subject llama_cpp | formats | <pin>`: an oracle in the subject's role; or a program behind `FILE.yaml`."""
+
+    def __init__(self, oracle: Caller) -> None:
         self._oracle = oracle
         self.name = oracle.name
         self.version = oracle.version
+
+    @classmethod
+    def start(cls, target: Target) -> ProviderSubject:
+        """The program that a YAML file describes. Raises UsageProblem when it does not start or greet."""
+        assert target.file is not None
+        found = read_description(target.file)
+        assert isinstance(found, Process)
+        name = found.name or target.text
+        try:
+            worker = Worker.start(
+                command_of(found, target.file),
+                name=f"subject {name}",
+                timeout=START_SECONDS,
+                cwd=target.file.parent,
+            )
+        except ProviderError as error:
+            lines = error.stderr.strip().splitlines()[-1:]
+            raise UsageProblem(
+                f"--subject {target.text}: {error.message} {' '.join(lines)}".rstrip()
+            ) from None
+        return cls(_SpokenTo(worker, name))
 
     def dequantize(
         self, unit: Unit, data: npt.NDArray[np.uint8], shape: tuple[int, ...], *, repeat: int, timeout: float
@@ -110,7 +172,9 @@ class ProviderSubject:
         return Origin()
 
     def close(self) -> None:
-        """The pool that it came from closes it."""
+        """Ends a program that was started for this run; an oracle is closed by the pool that it came from."""
+        if isinstance(self._oracle, _SpokenTo):
+            self._oracle.worker.close()
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "provider", "pin": self.name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.subjects.base import Subject
+from harness.subjects.described import Process, read_description
 from harness.subjects.own import OwnKernels
 from harness.subjects.remote import ProviderSubject, PythonSubject
 from harness.subjects.target import parse_target
@@ -37,4 +38,7 @@ def resolve(text: str, level: str, pool: Pool) -> Subject:
         names = pins_for(text, level)
         if names:
             return ProviderSubject(pool.get(names[0]))
-    return PythonSubject(parse_target(text))
+    target = parse_target(text)
+    if target.described and target.file is not None and isinstance(read_description(target.file), Process):
+        return ProviderSubject.start(target)
+    return PythonSubject(target)

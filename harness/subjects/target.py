@@ -1,4 +1,4 @@
-"""What `--subject` names: `module`, `module:function`, `FILE.py` or `FILE.py:function`."""
+"""What `--subject` names: `module`, `module:function`, `FILE.py`, `FILE.py:function` or `FILE.yaml`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,25 @@ OPS = ("dequantize", "quantize", "matmul")
 
 @dataclass(frozen=True)
 class Target:
-    """A parsed `--subject`. One of `file` and `module` is set; `function` None means the whole module."""
+    """A parsed `--subject`. One of `file` and `module` is set; `function` None means the whole module.
+
+    `described`: the file is YAML (`harness.subjects.described`), not Python.
+    """
 
     text: str
     file: Path | None
     module: str | None
     function: str | None
+    described: bool = False
 
 
 def parse_target(text: str) -> Target:
     """Read a `--subject` that names Python code. Raises UsageProblem when it cannot be a file or a module."""
+    if text.endswith((".yaml", ".yml")):
+        file = Path(text).expanduser().absolute()
+        if not file.is_file():
+            raise UsageProblem(f"--subject {printable(text)}: there is no file {printable(str(file))}")
+        return Target(text, file, None, None, described=True)
     place, colon, function = text.rpartition(":")
     if not colon:
         place, function = text, ""
@@ -44,7 +53,7 @@ def parse_target(text: str) -> Target:
         return Target(text, file, None, function or None)
     if not all(part.isidentifier() for part in place.split(".")):
         raise UsageProblem(
-            f"--subject {printable(text)}: wanted module:function, FILE.py:function or a known name"
+            f"--subject {printable(text)}: wanted module:function, FILE.py:function, FILE.yaml or a known name"
         )
     return Target(text, None, place, function or None)
 
@@ -56,6 +65,8 @@ def load_ops(target: Target) -> dict[str, Callable[..., Any]]:
     of a file, or the current folder for a module, comes first on `sys.path`, as when Python runs the file.
     Raises AttributeError, TypeError, ImportError and whatever the code raises while it is imported.
     """
+    if target.described:
+        return _library(target)
     module = _import(target)
     if target.function is not None:
         function = getattr(module, target.function)
@@ -67,6 +78,16 @@ def load_ops(target: Target) -> dict[str, Callable[..., Any]]:
     if not found:
         raise AttributeError(f"{target.text} has none of {', '.join(OPS)}")
     return found
+
+
+def _library(target: Target) -> dict[str, Callable[..., Any]]:
+    from harness.subjects.described import Library, library_decode, read_description
+
+    assert target.file is not None
+    found = read_description(target.file)
+    if not isinstance(found, Library):
+        raise TypeError(f"{target.text} describes a process, which is no function")
+    return {"dequantize": library_decode(found, target.file)}
 
 
 def _import(target: Target) -> ModuleType:
