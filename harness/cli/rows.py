@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--html", "html_to", metavar="FILE", help="Write one self-contained HTML page.")
 def command(family: str | None, json_to: str | None, markdown: bool, html_to: str | None) -> None:
     """List the coverage rows: what can be claimed, on which backends, judged by which oracle."""
+    from harness.report.output import write_text
     from harness.report.strict_json import dumps
     from harness.rows import load, render
 
@@ -31,25 +31,18 @@ def command(family: str | None, json_to: str | None, markdown: bool, html_to: st
     rows = list(load.rows_of_family(family).values())
     if json_to is not None:
         document = load.rows_document(rows).model_dump(mode="json", by_alias=True)
-        _write(json_to, dumps(document))
+        if json_to == "-":
+            click.echo(dumps(document), nl=False)
+        else:
+            write_text("--json", json_to, dumps(document))
     if html_to is not None:
-        _write(html_to, render.html(rows))
+        write_text("--html", html_to, render.html(rows))
     if json_to == "-":
         return
     if markdown:
         click.echo(render.markdown(rows), nl=False)
         return
     _print_tables(render.tables(rows), render.summary(rows))
-
-
-def _write(target: str, text: str) -> None:
-    if target == "-":
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(target).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageProblem(f"cannot write {target}: {error.strerror}") from error
 
 
 def _print_tables(tables: Sequence[RenderableType], summary: str) -> None:

@@ -99,6 +99,9 @@ def compare_tensor(
             Verdict.FAIL_NONDET,
             f"run again on the same bytes: {produced.unstable}",
         )
+    elif outcome.verdict is Verdict.PASS and produced.unwritten:
+        # NaN is right wherever the poison stands, so the comparison saw nothing; where it is not, it says more.
+        outcome.verdict, outcome.message = Verdict.FAIL_NONFINITE, produced.unwritten
     elif outcome.verdict in (Verdict.FAIL_VALUE, Verdict.FAIL_NONFINITE) and repeat < 2:
         _check_stable(outcome, unit, data, produced.values, subject, timeout)
     if outcome.verdict is not Verdict.PASS:

@@ -27,4 +27,4 @@ def write_text(option: str, target: str, text: str) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UsageProblem(f"{option} {printable(target)}: {error.strerror or error}") from None
+        raise UsageProblem(f"{option}: cannot write {printable(target)}: {error.strerror or error}") from None

@@ -25,12 +25,19 @@ class Produced:
     """One decode: `values` float32 `[shape]`, the seconds that the decode alone took, the kernel that ran.
 
     `unstable` says where a repetition on the same bytes gave other bits, None when it did not or was not asked for.
+    `unwritten` says which elements were left as they were in memory that was given, None when all were written.
     """
 
     values: npt.NDArray[np.float32]
     seconds: float
     kernel: Kernel
     unstable: str | None = None
+    unwritten: str | None = None
+
+
+def unwritten_words(count: int, first: int) -> str | None:
+    """What `Produced.unwritten` says about `count` elements, the first of them at this flat index."""
+    return f"{count} elements were never written, the first at {first}" if count else None
 
 
 @dataclass(frozen=True)
@@ -60,5 +67,3 @@ class Subject(Protocol):
     def origin(self, unit: Unit) -> Origin: ...
 
     def close(self) -> None: ...
-
-    def describe(self) -> dict[str, Any]: ...
