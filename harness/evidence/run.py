@@ -173,8 +173,10 @@ class RunWriter:
         notes: Sequence[str] = (),
     ) -> Self:
         """A new folder below `root`. Without `pins`, those of the tree are written; `code` is asked of git."""
-        started = now()
-        run_id = f"{started.replace('-', '').replace(':', '')}-{secrets.token_hex(3)}"
+        moment = datetime.now(UTC)
+        started = moment.strftime(SECONDS)
+        # The microseconds keep IDs in the order of time: `latest` must not be a matter of luck within a second.
+        run_id = f"{moment:%Y%m%dT%H%M%SZ}-{moment.microsecond:05x}{secrets.token_hex(1)}"
         manifest = Manifest(
             id=run_id,
             command=tuple(command),
@@ -279,6 +281,9 @@ def read_run(path: Path) -> Run:
     return Run(path, manifest, environment, evidence, len(lines), digest, truncated, tuple(notes))
 
 
+SECONDS = "%Y-%m-%dT%H:%M:%SZ"
+
+
 def find_run(name: str, root: Path = RUNS) -> Path:
     """The folder of a run by path, ID, unique beginning of an ID, or `latest`. Raises UsageProblem."""
     if Path(name).is_dir() and (Path(name) / MANIFEST).is_file():
@@ -301,7 +306,7 @@ def run_folders(root: Path = RUNS) -> list[Path]:
 
 def now() -> str:
     """UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime(SECONDS)
 
 
 def current_code(root: Path = REPOSITORY) -> Code:

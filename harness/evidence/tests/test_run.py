@@ -15,7 +15,7 @@ import pytest
 from harness.errors import BadInput, UsageProblem
 from harness.evidence.record import Evidence
 from harness.evidence.required import load_required
-from harness.evidence.run import MANIFEST, VERDICTS, RunWriter, current_code, find_run, read_run
+from harness.evidence.run import MANIFEST, VERDICTS, RunWriter, current_code, find_run, read_run, run_folders
 from harness.evidence.tests.made import CASES, WORST, commit, evidence, make_run, on, passing
 from harness.verdicts import Side, Verdict
 
@@ -204,3 +204,13 @@ def test_a_run_without_pins_and_machine_is_written(tree: Path) -> None:
     machine = json.loads((writer.path / "environment.json").read_text())
     assert machine["subnormals"] == {"results_flushed_to_zero": False, "operands_read_as_zero": False}
     assert {"python", "cpu", "packages", "variables", "threads"} <= set(machine)
+
+
+def test_the_latest_of_two_runs_in_one_second_is_not_a_matter_of_luck(tmp_path: Path) -> None:
+    paths = []
+    for _ in range(12):
+        writer = RunWriter.create(tmp_path)
+        writer.close()
+        paths.append(writer.path)
+    assert run_folders(tmp_path) == paths
+    assert find_run("latest", tmp_path) == paths[-1]
