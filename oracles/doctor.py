@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.paths import KERNELS
-from oracles import install, known
+from oracles import build, install, known
 from oracles.install import Environment, State
 from oracles.pins import Pin
 from oracles.pool import open_oracle
@@ -64,6 +64,8 @@ def examine(pin: Pin, known_folder: Path = KERNELS) -> Examination:
     reinstall = f"harness oracles install {pin.name}"
     if state is not State.READY:
         checks.append(Check("environment", False, why, reinstall))
+        if pin.build is not None:
+            checks.append(_compiler(pin))
         return Examination(pin, state, tuple(checks))
     environment = install.installed(pin)
     assert environment is not None
@@ -81,18 +83,34 @@ def _lock(pin: Pin) -> Check:
         *(f"--hash=sha256:{digest}" for digest in pin.wheels.values()),
     ]
     missing = [part.strip() for part in wanted if part not in text]
+    archives = "wheels" if pin.build is None else "wheels and one source"
     detail = (
         f"no {', '.join(missing)} in it"
         if missing
-        else f"{pin.package} {pin.version}, {text.count('--hash=')} wheels"
+        else f"{pin.package} {pin.version}, {text.count('--hash=') - (pin.build is not None)} {archives}"
     )
     return Check("lock", not missing, detail, f"make {pin.lock} and pin.yaml agree" if missing else "")
 
 
+def _compiler(pin: Pin) -> Check:
+    """Whether the wheel that is not there could be built."""
+    assert pin.build is not None
+    found = build.compiler()
+    if found is None:
+        return Check("compiler", False, "none: this oracle is built from its source", build.NO_COMPILER)
+    return Check("compiler", True, f"{found}; the build takes about {pin.build.minutes} minutes on 2 cores")
+
+
 def _wheel(pin: Pin, environment: Environment) -> Check:
-    got = environment.wheels.get(pin.package, {}).get("sha256", "")
+    wheel = environment.wheels.get(pin.package, {})
+    got = wheel.get("sha256", "")
     if got in pin.wheels.values():
-        return Check("wheel", True, f"sha256 {got}")
+        source = (
+            ""
+            if pin.build is None
+            else f" of its source, built with {wheel.get('recipe')} by {wheel.get('compiler')}"
+        )
+        return Check("wheel", True, f"sha256 {got}{source}")
     return Check("wheel", False, f"sha256 {got or 'unknown'} is none that pin.yaml names", _wipe(environment))
 
 

@@ -1,6 +1,6 @@
 """One environment per pin, made from its hash-locked requirements on first use and kept in the user's cache.
 
-    <cache>/oracles/<pin>-<key>/            key: lock file, Python major.minor and implementation, platform
+    <cache>/oracles/<pin>-<key>/            key: lock file, Python major.minor and implementation, platform, recipe
         bin/python …                        a virtual environment that holds the locked packages alone
         ready.json                          written last: what was installed, with the sha256 of every wheel
 
@@ -15,9 +15,11 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,8 +31,9 @@ from filelock import FileLock, Timeout
 from harness.errors import Unavailable
 from harness.paths import cache_root
 from harness.text import printable
-from oracles.pins import Pin
-from oracles.pip import Progress, run_step
+from oracles import build
+from oracles.pins import SDIST, Pin
+from oracles.pip import Progress, base_python, run_step
 
 MARKER = "ready.json"
 MARKER_SCHEMA = 1
@@ -55,7 +58,10 @@ class Environment:
     key: str
     path: Path
     wheels: dict[str, dict[str, str]]
-    """package -> {"version", "sha256"} of the wheel that pip installed."""
+    """package -> {"version", "sha256"} of the wheel that pip installed.
+
+    For a package that was built here `sha256` is that of its sdist, and "built_sha256", "recipe" and "compiler" are there.
+    """
 
     @property
     def python(self) -> Path:
@@ -63,9 +69,11 @@ class Environment:
 
 
 def environment_key(pin: Pin) -> str:
-    """16 hex digits of what an environment depends on: the lock file, the Python, the platform."""
+    """16 hex digits of what an environment depends on: the lock file, the Python, the platform, the recipe of a build."""
     python = f"{sys.implementation.name}{sys.version_info.major}.{sys.version_info.minor}"
-    parts = (pin.lock.read_bytes(), python.encode(), sysconfig.get_platform().encode())
+    parts = [pin.lock.read_bytes(), python.encode(), sysconfig.get_platform().encode()]
+    if pin.build is not None:
+        parts.append(build.recipe_key(pin))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
@@ -153,10 +161,11 @@ def _make(pin: Pin, path: Path, tell: Progress) -> Environment:
     if path.exists():
         tell(f"{pin.name}: removing an interrupted or damaged installation")
         shutil.rmtree(path)
+    built = None if pin.build is None else build.wheel(pin, tell=tell)
     try:
         tell(f"{pin.name}: creating its environment")
-        _run([_base_python(), "-I", "-m", "venv", str(path)], pin, "its virtual environment", tell)
-        wheels = _install(pin, path, tell)
+        _run([base_python(), "-I", "-m", "venv", str(path)], pin, "its virtual environment", tell)
+        wheels = _install(pin, path, built, tell)
         _check_against_pin(pin, wheels)
         _run([_pip(path)[0], "-I", "-m", "pip", "uninstall", "--yes", *TOOLS], pin, "cleaning up", tell)
         _write_marker(path, {"schema": MARKER_SCHEMA, "pin": pin.name, "wheels": wheels})
@@ -167,13 +176,34 @@ def _make(pin: Pin, path: Path, tell: Progress) -> Environment:
     return Environment(pin, environment_key(pin), path, wheels)
 
 
-def _install(pin: Pin, path: Path, tell: Progress) -> dict[str, dict[str, str]]:
+def _install(
+    pin: Pin, path: Path, built: build.BuiltWheel | None, tell: Progress
+) -> dict[str, dict[str, str]]:
+    if built is None:
+        return _install_locked(pin, pin.lock, path, tell)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as requirements:
+        requirements.write(_without(pin, pin.lock.read_text("utf-8")))
+        requirements.write(f"{pin.package} @ {built.path.as_uri()} --hash=sha256:{built.sha256}\n")
+        requirements.flush()
+        wheels = _install_locked(pin, Path(requirements.name), path, tell)
+    if wheels.get(pin.package, {}).get("sha256") == built.sha256:
+        made = {"built_sha256": built.sha256, "recipe": build.recipe(pin), "compiler": built.compiler}
+        wheels[pin.package] |= {"sha256": pin.wheels[SDIST], **made}
+    return wheels
+
+
+def _without(pin: Pin, lock: str) -> str:
+    """The lock less the entry of the package, which was built from what it names."""
+    return re.sub(rf"(?m)^{re.escape(pin.package)}==.*\\\n(?: .*\n)*", "", lock)
+
+
+def _install_locked(pin: Pin, lock: Path, path: Path, tell: Progress) -> dict[str, dict[str, str]]:
     report = path / "report.json"
     command = [
         *_pip(path),
         *("install", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"),
         *("--no-deps", "--require-hashes", "--only-binary", ":all:", "--report", str(report)),
-        *("--requirement", str(pin.lock)),
+        *("--requirement", str(lock)),
     ]
     tell(f"{pin.name}: downloading {pin.package} {pin.version} and what it needs")
     _run(command, pin, f"{pin.package} {pin.version}", tell)
@@ -204,11 +234,6 @@ def _check_against_pin(pin: Pin, wheels: dict[str, dict[str, str]]) -> None:
 
 def _pip(path: Path) -> list[str]:
     return [str(path / "bin" / "python"), "-I", "-m", "pip"]
-
-
-def _base_python() -> str:
-    """The interpreter that the harness's own environment was made from: it has venv and ensurepip, ours may not."""
-    return str(getattr(sys, "_base_executable", None) or sys.executable)
 
 
 def _run(command: list[str], pin: Pin, what: str, tell: Progress) -> None:

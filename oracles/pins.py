@@ -9,10 +9,10 @@ import difflib
 import functools
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import BadInput, UsageProblem
 from harness.paths import ORACLES
@@ -26,12 +26,41 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # Every worker runs these; a change in one of them is a change in every oracle.
 SHARED_FILES = ("serve.py", "wire.py")
 
+SDIST = "sdist"
+"""Where a platform stands in `wheels` otherwise: the package is a source that is built here."""
+
+
+class Build(BaseModel):
+    """How the wheel of a pin is built from its sdist, with the tools that `build.lock` beside `pin.yaml` names.
+
+    `minutes` is what it takes on two cores.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cmake_args: tuple[Annotated[str, Field(pattern=r"^-D\w+=\w+$")], ...]
+    minutes: int
+
+
+class Remembered(BaseModel):
+    """The ops whose answers may be kept for another run (`oracles.memo`): pure functions of what they are sent.
+
+    `any_cpu` are those whose every bit the arithmetic defines; of `same_cpu` the CPU may choose the code and the order.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    any_cpu: tuple[str, ...] = ()
+    same_cpu: tuple[str, ...] = ()
+
 
 class Pin(BaseModel):
     """One pinned oracle: the fields of its `pin.yaml`, and the folder that holds it.
 
     `role` is `judge` for an engine that decides about its own dialects, `second` for an independent opinion on the
-    dialects of others. `wheels` gives the sha256 of the package's wheel by platform (`linux-x86_64`, …, or `any`).
+    dialects of others. `wheels` gives the sha256 of the package's wheel by platform (`linux-x86_64`, …, or `any`); with
+    `build` that of its sdist, as `sdist`. `loads` names files of other folders that the worker loads by path, relative
+    to its own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,7 +77,23 @@ class Pin(BaseModel):
     dialects: tuple[str, ...]
     licence: str
     environment: dict[str, str] = {}
+    memo: Remembered = Remembered()
+    build: Build | None = None
+    loads: tuple[str, ...] = ()
     notes: str = ""
+
+    @model_validator(mode="after")
+    def _built_from_its_sdist(self) -> Self:
+        if (self.build is not None) != (SDIST in self.wheels) or (self.build and len(self.wheels) != 1):
+            raise ValueError("`build` goes with `wheels` that give one sha256, that of the sdist")
+        return self
+
+    @model_validator(mode="after")
+    def _memo_names_ops(self) -> Self:
+        named = (*self.memo.any_cpu, *self.memo.same_cpu)
+        if strange := sorted({op for op in named if op not in self.ops or named.count(op) > 1}):
+            raise ValueError(f"memo: {', '.join(strange)}: each an op of this pin, named once")
+        return self
 
     @property
     def lock(self) -> Path:
@@ -58,12 +103,20 @@ class Pin(BaseModel):
     def worker(self) -> Path:
         return self.folder / "worker.py"
 
+    @property
+    def build_lock(self) -> Path:
+        return self.folder / "build.lock"
+
     def worker_sha256(self) -> str:
-        """One digest of the worker and of the files that every worker loads."""
+        """One digest of the worker, of the files beside it, of those that it or every worker loads, and of the build."""
         digest = hashlib.sha256()
         shared = Path(__file__).resolve().parent
-        for path in (self.worker, *(shared / name for name in SHARED_FILES)):
+        loaded = (self.folder / name for name in self.loads)
+        for path in (*sorted(self.folder.glob("*.py")), *(shared / name for name in SHARED_FILES), *loaded):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
+        if self.build is not None:
+            digest.update(" ".join(self.build.cmake_args).encode())
+            digest.update(hashlib.sha256(self.build_lock.read_bytes()).digest())
         return digest.hexdigest()
 
 

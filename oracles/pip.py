@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
 
 from harness.errors import Unavailable
 from harness.text import printable
@@ -19,15 +21,32 @@ DROPPED = ("PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIREMENT", "PIP_NO_BI
 Progress = Callable[[str], None]
 
 
-def run_step(command: Sequence[str], *, what: str, tell: Progress) -> None:
-    """Run one step of an installation, passing on what is downloaded. It ends when the harness does, however that ends.
+def base_python() -> str:
+    """The interpreter that the harness's own environment was made from: it has venv and ensurepip, ours may not."""
+    return str(getattr(sys, "_base_executable", None) or sys.executable)
 
-    Raises Unavailable with the end of its output when it fails.
+
+def downloads(line: str) -> bool:
+    """Whether a line of pip's says that something is fetched or installed."""
+    return line.startswith(("Downloading ", "Installing "))
+
+
+def run_step(
+    command: Sequence[str],
+    *,
+    what: str,
+    tell: Progress,
+    show: Callable[[str], bool] = downloads,
+    env: Mapping[str, str] = os.environ,
+    log: IO[str] | None = None,
+) -> None:
+    """Run one step of an installation, passing on the lines that `show` chooses. It ends when the harness does, however
+    that ends.
+
+    `log` gets every line. Raises Unavailable with the end of its output when it fails.
     """
     env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PYTHON") and name not in DROPPED
+        name: value for name, value in env.items() if not name.startswith("PYTHON") and name not in DROPPED
     }
     last: list[str] = []
     step = leash.start(
@@ -44,7 +63,9 @@ def run_step(command: Sequence[str], *, what: str, tell: Progress) -> None:
         try:
             for line in process.stdout:
                 last = [*last, line.strip()][-SHOWN_LINES:]
-                if line.lstrip().startswith(("Downloading ", "Installing ")):
+                if log is not None:
+                    log.write(line)
+                if show(line.strip()):
                     tell(printable(line.strip()))
             process.wait()
         finally:

@@ -15,7 +15,8 @@ from harness.errors import Unavailable
 from harness.paths import KERNELS, ORACLES
 from oracles import install, known, pins
 from oracles.install import Environment
-from oracles.pins import Pin, pins_for
+from oracles.memo import Memo, key_of
+from oracles.pins import Pin, Remembered, pins_for
 from oracles.pip import Progress
 from oracles.worker_process import Answer, Expected, ProviderError, Unsupported, Worker
 
@@ -43,8 +44,14 @@ SINGLE_THREADED = dict.fromkeys(
 )
 
 
+NOTHING = Remembered()
+
+
 class Oracle:
-    """One pinned provider, ready to be asked. `pin` is what evidence records about it."""
+    """One pinned provider, ready to be asked. `pin` is what evidence records about it.
+
+    With a memo, an op that the pin declares may be answered from it; `Memo.answered` then names this oracle.
+    """
 
     def __init__(
         self,
@@ -53,6 +60,8 @@ class Oracle:
         pin: Mapping[str, Any],
         failures: Sequence[known.Failure],
         checked: frozenset[str],
+        memo: Memo | None = None,
+        remembered: Remembered = NOTHING,
     ) -> None:
         self.name = name
         self.pin = dict(pin)
@@ -60,6 +69,8 @@ class Oracle:
         self.failures = {(failure.op, failure.encoding): failure for failure in failures}
         self._worker = worker
         self._checked = checked
+        self._memo = memo
+        self._remembered = remembered
 
     @property
     def worker(self) -> Worker:
@@ -101,7 +112,7 @@ class Oracle:
         expect: Expected | None = None,
         into: Mapping[str, np.ndarray] | None = None,
     ) -> Answer:
-        """As `Worker.call`; without a timeout one is chosen from the number of bytes that go and come.
+        """As `Worker.call`, or from the memo unless `into` is given; without a timeout one is chosen from the bytes that go and come.
 
         Raises Unavailable for an op and encoding that failed their known answers, and what `Worker.call` raises.
         """
@@ -111,7 +122,21 @@ class Oracle:
             moved = sum(array.nbytes for array in (arrays or {}).values())
             moved += sum(wire_bytes(spec) for spec in (expect or {}).values())
             timeout = CALL_SECONDS + moved / SLOWEST_BYTES_PER_SECOND
-        return self._worker.call(op, params, arrays, timeout=timeout, expect=expect, into=into)
+        key = None if into is not None else self._key(op, params or {}, arrays or {})
+        if self._memo is None or key is None:
+            return self._worker.call(op, params, arrays, timeout=timeout, expect=expect, into=into)
+        if (found := self._memo.get(key, self.name, expect)) is not None:
+            return found
+        answer = self._worker.call(op, params, arrays, timeout=timeout, expect=expect)
+        self._memo.put(key, answer)
+        return answer
+
+    def _key(self, op: str, params: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str | None:
+        """The key of a request in the memo; None where nothing is remembered."""
+        any_cpu = op in self._remembered.any_cpu
+        if self._memo is None or not (any_cpu or op in self._remembered.same_cpu):
+            return None
+        return key_of(self.pin, op, params, arrays, any_cpu=any_cpu)
 
     def dequantize(
         self,
@@ -146,7 +171,12 @@ def wire_bytes(spec: tuple[str, tuple[int, ...]]) -> int:
 
 
 def open_oracle(
-    pin: Pin, environment: Environment, *, known_folder: Path = KERNELS, trust_marks: bool = True
+    pin: Pin,
+    environment: Environment,
+    *,
+    known_folder: Path = KERNELS,
+    trust_marks: bool = True,
+    memo: Memo | None = None,
 ) -> Oracle:
     """Start a pin's worker in its environment and hold it against its known answers. Raises Unavailable.
 
@@ -176,6 +206,7 @@ def open_oracle(
         "worker_sha256": pin.worker_sha256(),
         "known_answers_sha256": known.digest(answers),
         "environment_key": environment.key,
+        "environment": dict(pin.environment),
         "python": worker.hello.get("python"),
         "engine": worker.hello.get("engine", {}),
     }
@@ -184,7 +215,8 @@ def open_oracle(
     except BaseException:
         worker.close()
         raise
-    return Oracle(pin.name, worker, identity, failures, frozenset(f"{a.op} {a.encoding}" for a in answers))
+    checked = frozenset(f"{answer.op} {answer.encoding}" for answer in answers)
+    return Oracle(pin.name, worker, identity, failures, checked, memo, pin.memo)
 
 
 def _check_once(
@@ -219,7 +251,8 @@ def worker_environment(pin: Pin, variables: Mapping[str, str] = os.environ) -> d
 class Pool:
     """The oracles of one run, each opened at its first use and closed with the pool.
 
-    `progress` gets one line at a time while something is installed; with `offline` nothing is.
+    `progress` gets one line at a time while something is installed; with `offline` nothing is. Without a `memo` every
+    answer is live.
     """
 
     def __init__(
@@ -230,12 +263,14 @@ class Pool:
         folder: Path = ORACLES,
         known_folder: Path = KERNELS,
         ensure: Callable[..., Environment] = install.ensure,
+        memo: Memo | None = None,
     ) -> None:
         self._offline = offline
         self._progress = progress
         self._folder = folder
         self._known_folder = known_folder
         self._ensure = ensure
+        self._memo = memo
         self._open: dict[str, Oracle] = {}
 
     def get(self, name: str) -> Oracle:
@@ -243,13 +278,15 @@ class Pool:
         if name not in self._open:
             pin = pins.pin(name, self._folder)
             environment = self._ensure(pin, offline=self._offline, progress=self._progress)
-            self._open[name] = open_oracle(pin, environment, known_folder=self._known_folder)
+            self._open[name] = open_oracle(pin, environment, known_folder=self._known_folder, memo=self._memo)
         return self._open[name]
 
     def close(self) -> None:
         for oracle in self._open.values():
             oracle.close()
         self._open.clear()
+        if self._memo is not None:
+            self._memo.close()
 
     def __enter__(self) -> Pool:
         return self

@@ -7,6 +7,7 @@ this file by path too, and this file loads `wire.py` beside it in the same way.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import math
 import os
@@ -88,6 +89,10 @@ class Reply:
 Op = Callable[[dict[str, Any], dict[str, np.ndarray]], Reply]
 
 
+TIME = "time"
+"""The op that times another one; every worker has it."""
+
+
 @dataclass(frozen=True)
 class Provider:
     """What a worker offers: `encodings[op]` lists the encodings of each op; ops without encodings list none.
@@ -109,7 +114,7 @@ class Provider:
             "version": self.version,
             "engine": dict(self.engine),
             "details": dict(self.details),
-            "ops": {op: list(self.encodings.get(op, ())) for op in self.ops},
+            "ops": {op: list(self.encodings.get(op, ())) for op in (*self.ops, TIME)},
             "python": sys.version.split()[0],
             "sys_path": list(sys.path),
         }
@@ -183,6 +188,8 @@ def _run(provider: Provider, op: object, params: object, arrays: dict[str, np.nd
         return Reply(result=provider.hello())
     if op == "shutdown":
         return Reply()
+    if op == TIME:
+        return _time(provider, params, arrays)
     if not isinstance(op, str) or op not in provider.ops:
         raise Unsupported(f"{provider.name} has no op {op!r}")
     if not isinstance(params, dict):
@@ -191,6 +198,29 @@ def _run(provider: Provider, op: object, params: object, arrays: dict[str, np.nd
     if encodings and params.get("encoding") not in encodings:
         raise Unsupported(f"{provider.name} has no {op} for {params.get('encoding')!r}")
     return provider.ops[op](params, arrays)
+
+
+def _time(provider: Provider, params: object, arrays: dict[str, np.ndarray]) -> Reply:
+    """An op again and again on the same arrays, `params` being its `op`, `params`, `warmup` and `repeat`.
+
+    Gives the seconds of each run after the warm-up, as the op itself measures them, and the sha256 of the arrays of the
+    last run: that what was timed computed the result that was verified. The arrays themselves stay here.
+    """
+    if not isinstance(params, dict) or params.get("op") == TIME:
+        raise BadRequest("time wants params with the op to be timed, which is not time itself")
+    warmup, repeat = params.get("warmup", 1), params.get("repeat", 1)
+    if type(warmup) is not int or type(repeat) is not int or warmup < 0 or repeat < 1:
+        raise BadRequest(f"warmup and repeat must be counts, got {str(warmup)[:40]} and {str(repeat)[:40]}")
+    seconds = []
+    for _ in range(warmup + repeat):
+        reply = _run(provider, params.get("op"), params.get("params", {}), arrays)
+        seconds.append(reply.seconds)
+    digests = {
+        name: hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+        for name, array in reply.arrays.items()
+    }
+    measured = seconds[warmup:]
+    return Reply(seconds=sum(measured), result={"seconds": measured, "sha256": digests})
 
 
 GUARD_BYTES = 64

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from harness.errors import BadInput, Unavailable
 from harness.evidence.case import Case
-from harness.evidence.code_hash import code_hash_of, relative_files
+from harness.evidence.code_hash import Read, code_hash_of, relative_files
 from harness.evidence.record import Evidence
 from harness.plugin.verdict import CaseFailed, CaseSkipped, NotAsExpected, NotJudged, State
 from harness.text import printable
@@ -126,6 +126,10 @@ def _words(verdict: Verdict, side: Side, message: str) -> dict[str, Any]:
     }
 
 
+_READ = Read()
+"""A session imports its code once: what was read stays what its cases ran with."""
+
+
 def hash_of(case: Case) -> str:
     """The code hash of a case; empty when a file that defines it is not in the repository."""
     return _hash(case.op, case.encoding, case.backend, case.bound, case.files)
@@ -135,7 +139,12 @@ def hash_of(case: Case) -> str:
 def _hash(op: str, encoding: str | None, backend: str, bound: str, files: tuple[Path, ...]) -> str:
     try:
         return code_hash_of(
-            op=op, encoding=encoding, backend=backend, bound=bound, files=relative_files(files)
+            op=op,
+            encoding=encoding,
+            backend=backend,
+            bound=bound,
+            files=relative_files(files),
+            read=_READ,
         )
     except BadInput:
         return ""

@@ -44,6 +44,17 @@ _OWNER = re.compile(r"^[A-Za-z0-9@][A-Za-z0-9@._/-]+$")
 
 
 @dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong about a skip or an expected failure: a stable code, and the words for a person."""
+
+    code: str
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
 class Skipping:
     """A skip that was checked. `row` is the row in whose debt it stands; `when` and `cases` narrow it."""
 
@@ -115,20 +126,25 @@ def skip_misfit(skip: Skipping, case: Case) -> str | None:
     return None
 
 
-def skip_problems(values: Mapping[str, Any]) -> list[str]:
-    """What is wrong about the keywords of a skip, in words; empty when nothing is."""
+def skip_problems(values: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong about the keywords of a skip; empty when nothing is."""
     found = _unknown(values, _SKIP_FIELDS) + _common(values)
     kind = values.get("kind")
     if kind not in KINDS:
-        found.append(f"kind {kind!r}: wanted one of {', '.join(KINDS)}")
+        found.append(_other(f"kind {kind!r}: wanted one of {', '.join(KINDS)}"))
     if values.get("expires") is None and kind in KINDS and kind not in MAY_STAY:
-        found.append(f"no expiry: a skip of kind {kind} ends on a date (expires='YYYY-MM-DD')")
+        found.append(_other(f"no expiry: a skip of kind {kind} ends on a date (expires='YYYY-MM-DD')"))
     return found
 
 
-def xfail_problems(values: Mapping[str, Any]) -> list[str]:
-    """What is wrong about the keywords of an expected failure, in words; empty when nothing is."""
-    found = _unknown(values, _XFAIL_FIELDS) + _common(values)
+def xfail_problems(values: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong about the keywords of an expected failure; empty when nothing is."""
+    return _unknown(values, _XFAIL_FIELDS) + _common(values) + [_other(words) for words in _ways(values)]
+
+
+def _ways(values: Mapping[str, Any]) -> list[str]:
+    """What is wrong about the way in which it is expected to fail, and until when."""
+    found = []
     if values.get("phase") not in PHASES:
         found.append(f"phase {values.get('phase')!r}: wanted one of {', '.join(PHASES)}")
     raises = values.get("raises")
@@ -154,36 +170,45 @@ def xfail_problems(values: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _refuse(problems: list[str]) -> None:
+def _refuse(problems: list[Problem]) -> None:
     if problems:
-        raise UsageProblem("; ".join(problems))
+        raise UsageProblem("; ".join(map(str, problems)))
 
 
-def _unknown(values: Mapping[str, Any], known: frozenset[str]) -> list[str]:
+def _other(words: str) -> Problem:
+    return Problem("bad-expectation", words)
+
+
+def _unknown(values: Mapping[str, Any], known: frozenset[str]) -> list[Problem]:
     return [
-        f"unknown keyword {name!r}: wanted {', '.join(sorted(known))}" for name in values if name not in known
+        _other(f"unknown keyword {name!r}: wanted {', '.join(sorted(known))}")
+        for name in values
+        if name not in known
     ]
 
 
-def _common(values: Mapping[str, Any]) -> list[str]:
+def _common(values: Mapping[str, Any]) -> list[Problem]:
     found = []
     try:
         row(str(values.get("row")))
     except UsageProblem as problem:
-        found.append(str(problem))
-    found += _reason(values.get("reason"))
+        found.append(Problem("unknown-row", str(problem)))
+    found += [Problem("vague-reason", words) for words in reason_problems(values.get("reason"))]
     if not isinstance(owner := values.get("owner"), str) or not _OWNER.match(owner):
-        found.append(f"owner {owner!r}: wanted who looks after it, a handle or an address")
+        found.append(
+            Problem("no-owner", f"owner {owner!r}: wanted who looks after it, a handle or an address")
+        )
     if values.get("expires") is not None:
         found += _expiry(values["expires"])
     if (when := values.get("when", "always")) not in CONDITIONS:
-        found.append(f"condition {when!r}: wanted one of {', '.join(CONDITIONS)}")
+        found.append(_other(f"condition {when!r}: wanted one of {', '.join(CONDITIONS)}"))
     if not isinstance(values.get("cases", "*"), str):
-        found.append(f"cases {values['cases']!r}: wanted a glob over case IDs")
+        found.append(_other(f"cases {values['cases']!r}: wanted a glob over case IDs"))
     return found
 
 
-def _reason(reason: object) -> list[str]:
+def reason_problems(reason: object) -> list[str]:
+    """What keeps `reason` from saying anything, in words; empty when it does."""
     if not isinstance(reason, str) or not reason.strip():
         return ["no reason: wanted a sentence that says what is missing"]
     words = re.findall(r"[\w.#+-]+", reason.lower().replace("'", ""))
@@ -197,14 +222,14 @@ def _reason(reason: object) -> list[str]:
     return []
 
 
-def _expiry(expires: object) -> list[str]:
+def _expiry(expires: object) -> list[Problem]:
     try:
         day = datetime.date.fromisoformat(str(expires))
     except ValueError:
-        return [f"expires {expires!r}: wanted a date, YYYY-MM-DD"]
+        return [_other(f"expires {expires!r}: wanted a date, YYYY-MM-DD")]
     today = datetime.date.today()
     if day < today:
-        return [f"expired on {day}: look at it again, then remove it or say why it stays"]
+        return [Problem("expired", f"expired on {day}: look at it again, then remove it or say why it stays")]
     if day - today > LONGEST:
-        return [f"expires {day}: more than a year ahead is no expiry"]
+        return [_other(f"expires {day}: more than a year ahead is no expiry")]
     return []

@@ -110,7 +110,8 @@ def _markers(case: Case) -> list[pytest.MarkDecorator]:
     names = sorted({row(name).marker for name in case.rows})
     names += ["gpu"] if needs_gpu(case) else []
     names += [{Dimension.E2E: "e2e", Dimension.PERF: "perf"}.get(case.dimension, "")]
-    return [getattr(pytest.mark, name) for name in names if name]
+    marks = [getattr(pytest.mark, name) for name in names if name]
+    return [*marks, pytest.mark.nightly(reason=case.nightly)] if case.nightly else marks
 
 
 def _check_expectations(metafunc: pytest.Metafunc, cases: Iterable[Case]) -> None:

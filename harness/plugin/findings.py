@@ -31,11 +31,14 @@ class Finding:
         return f"{self.file}:{self.line}: {self.code}: {self.message}"
 
 
+FINDINGS = pytest.StashKey[list[Finding]]()
+"""Every finding of the session, in the order in which they were made."""
 _FOUND = pytest.StashKey[dict[str, list[Finding]]]()
 _SCANNED = pytest.StashKey[set[Path]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[FINDINGS] = []
     config.stash[_FOUND] = {}
     config.stash[_SCANNED] = set()
 
@@ -45,6 +48,7 @@ def report_finding(collector: pytest.Collector | None, config: pytest.Config, fi
     held = config.stash[_FOUND].setdefault(collector.nodeid if collector else "", [])
     if finding not in held:
         held.append(finding)
+        config.stash[FINDINGS].append(finding)
 
 
 def shown(config: pytest.Config, path: Path) -> str:
@@ -95,7 +99,9 @@ def _scan(module: pytest.Module) -> None:
         for call in calls_of(path, "skip_case"):
             if problems := skip_problems(dict(call.values)):
                 where = shown(config, path), call.line
-                report_finding(module, config, Finding("bad-skip-case", *where, "; ".join(problems)))
+                report_finding(
+                    module, config, Finding("bad-skip-case", *where, "; ".join(map(str, problems)))
+                )
 
 
 @pytest.hookimpl(trylast=True)

@@ -17,7 +17,7 @@ from oracles.pool import Oracle, Pool, pins_for
 
 
 def judge_of(oracle: Oracle) -> Judge:
-    """An oracle as evidence names it. Its answer is live: nothing is remembered from another run."""
+    """An oracle as evidence names it. Whether its answers came from the memo is settled at the verdict."""
     pin: Mapping[str, Any] = oracle.pin
     return Judge(live=True, **{name: pin[name] for name in Judge.model_fields if name != "live"})
 

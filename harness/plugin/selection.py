@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.bench.families import timed_families
 from harness.evidence.case import Case
-from harness.evidence.required import FOLDER, load_required, write_required
+from harness.evidence.required import FOLDER, differences, load_required, write_required
 from harness.plugin.evidence import hash_of
 from harness.plugin.families import COLLECTED, UPDATE, case_of
 from harness.plugin.findings import Finding, report_finding
@@ -82,13 +83,17 @@ def _missing_families(config: pytest.Config) -> None:
         return
     for name in _unowned(config):
         file = str(FOLDER / f"{name}.txt")
-        words = f"no test runs the family {name}; {UPDATE}"
+        words = f"no test and no perf recipe runs the family {name}; {UPDATE}"
         report_finding(None, config, Finding("missing-family", file, 1, words))
+    for family in timed_families(config.rootpath).values():
+        file = str(FOLDER / f"{family.name}.txt")
+        for line in differences(family.cases(), config.rootpath):
+            report_finding(None, config, Finding("required", file, 1, f"{line}; {UPDATE}"))
 
 
 def _unowned(config: pytest.Config) -> list[str]:
-    collected = config.stash[COLLECTED]
-    return sorted(name for name in load_required(config.rootpath).families if name not in collected)
+    owned = {*config.stash[COLLECTED], *timed_families(config.rootpath)}
+    return sorted(name for name in load_required(config.rootpath).families if name not in owned)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -96,7 +101,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if not config.option.update_required:
         return
-    families = config.stash[COLLECTED].values()
+    families = [*config.stash[COLLECTED].values()]
+    if config.stash[WHOLE]:
+        families += timed_families(config.rootpath).values()
     changed = list(write_required([case for family in families for case in family.cases()], config.rootpath))
     if config.stash[WHOLE]:
         stale = [config.rootpath / FOLDER / f"{name}.txt" for name in _unowned(config)]

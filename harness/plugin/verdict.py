@@ -21,7 +21,9 @@ from harness.guard import GuardedBuffer, guarded_copy
 from harness.plugin.expectations import Skipping, skip_misfit, skipping
 from harness.plugin.families import case_of
 from harness.plugin.judging import Array, Judged, Opinion, judge, judge_fields
+from harness.plugin.memo import MEMO
 from harness.verdicts import Side, Verdict
+from oracles.memo import Memo
 
 
 class CaseFailed(Exception):
@@ -95,8 +97,9 @@ class Guarded:
 class CaseVerdict:
     """Judges the result of a case, once a run. Anything but PASS raises CaseFailed."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, memo: Memo) -> None:
         self._state = state
+        self._memo = memo
 
     def __call__(
         self,
@@ -149,11 +152,21 @@ class CaseVerdict:
         if state.judged_runs > state.run:
             raise UsageProblem("the case has a verdict already: one case, one verdict")
         state.kernel, state.device, state.subject = kernel, device, name
-        judged = self._worse(judged, result)
+        judged = self._worse(dataclasses.replace(judged, judges=self._live(judged.judges)), result)
         state.judged = judged
         state.judged_runs += 1
         if judged.verdict is not Verdict.PASS:
             raise CaseFailed(judged)
+
+    def _live(self, judges: Sequence[Judge]) -> tuple[Judge, ...]:
+        """The judges, not live from the first answer on that the memo gave for them in this process.
+
+        Not only for the case that asked: what fixtures keep of an answer goes into other cases.
+        """
+        return tuple(
+            judge.model_copy(update={"live": judge.live and judge.pin not in self._memo.answered})
+            for judge in judges
+        )
 
     def _worse(self, judged: Judged, result: Array) -> Judged:
         """The judgement, unless memory was written that is not the kernel's, or the bits changed between runs."""
@@ -184,7 +197,7 @@ def verdict(request: pytest.FixtureRequest) -> CaseVerdict:
     state = request.node.stash.get(STATE, None)
     if state is None:
         raise UsageProblem("the fixture `verdict` belongs to a case: mark the test with cases(FAMILY)")
-    return CaseVerdict(state)
+    return CaseVerdict(state, request.config.stash[MEMO])
 
 
 @pytest.fixture

@@ -65,7 +65,11 @@ ENCODERS = known_types("quantize")
 
 
 def dequantize(params: dict, arrays: dict) -> object:
-    """data uint8 [n_bytes] -> values float32 [shape]."""
+    """data uint8 [n_bytes] -> values float32 [shape].
+
+    The plain floats are ml_dtypes' and numpy's; with `by` "gguf" they are gguf-py's too, made an array of their own
+    where gguf-py gives a view of the data.
+    """
     encoding, shape = params["encoding"], serve.shape_of(params)
     kind = DECODERS[encoding]
     elems, size = gguf.GGML_QUANT_SIZES[kind]
@@ -80,13 +84,15 @@ def dequantize(params: dict, arrays: dict) -> object:
         raise serve.BadRequest(f"{encoding} {list(shape)} takes {rows * row_bytes} bytes, got {data.size}")
     if not data.size:
         return serve.Reply({"values": np.zeros(shape, np.float32)})
-    plain = PLAIN.get(kind.name.lower())
+    plain = None if params.get("by") == "gguf" else PLAIN.get(kind.name.lower())
     with np.errstate(all="ignore"):
         start = time.perf_counter()
         if plain is not None:
             values = data.view(plain).astype(np.float32)
         else:
             values = gguf.quants.dequantize(data.reshape(rows, row_bytes), kind)
+            if np.may_share_memory(values, data):
+                values = values.copy()
         seconds = time.perf_counter() - start
     return serve.Reply({"values": values.reshape(shape)}, seconds)
 

@@ -70,3 +70,15 @@ def test_a_broken_pin_names_its_file_and_field(change, field, tmp_path):
         load_pins(tmp_path)
     assert caught.value.file.endswith("broken/pin.yaml")
     assert caught.value.field == field
+
+
+def test_a_change_beside_the_worker_leaves_the_pin_as_it_was(tmp_path):
+    entry = pin("llama_cpp.ops")
+    for path in entry.folder.glob("*.*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy = entry.model_copy(update={"folder": tmp_path})
+    before = copy.worker_sha256()
+    assert before == entry.worker_sha256()
+    with (tmp_path / "gguf_file.py").open("a") as file:
+        file.write("\n")
+    assert copy.worker_sha256() != before

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -120,12 +121,17 @@ class Type:
         return n // self.block_elems * self.block_bytes
 
 
-def load_library() -> c.CDLL:
-    """The package's only shared object, with its signatures declared; raises OSError with the linker's words."""
+def library_path() -> Path:
+    """The package's only shared object. Raises OSError."""
     found = sorted((Path(sysconfig.get_path("platlib")) / "xllamacpp").glob("*.so"))
     if len(found) != 1:
         raise OSError(f"wanted one shared object in the package xllamacpp, found {len(found)}")
-    library = c.CDLL(str(found[0]))
+    return found[0]
+
+
+def load_library(path: Path) -> c.CDLL:
+    """The shared object with its signatures declared; raises OSError with the linker's words."""
+    library = c.CDLL(str(path))
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -145,7 +151,8 @@ def read_types(library: c.CDLL) -> dict[str, Type]:
     return types
 
 
-LIB = load_library()
+# The worker of another build of llama.cpp loads this file by path with the name LIBRARY set.
+LIB = load_library(globals().get("LIBRARY") or library_path())
 LOG: list[str] = []
 
 
@@ -227,7 +234,16 @@ def quantize_activation(params: dict, arrays: dict) -> object:
 
     `encoding` is the weights'; the result's "encoding" names the activations'. By the CPU backend's from_float.
     """
-    entry = BY_ID[TYPES[params["encoding"]].cpu.vec_dot_type]
+    return quantized_rows(BY_ID[TYPES[params["encoding"]].cpu.vec_dot_type], arrays)
+
+
+def quantize_row(params: dict, arrays: dict) -> object:
+    """values float32 [..., cols] -> data uint8 [rows, row_bytes] of `encoding` itself, by the CPU backend's from_float."""
+    return quantized_rows(TYPES[params["encoding"]], arrays)
+
+
+def quantized_rows(entry: Type, arrays: dict) -> object:
+    """The array `values` row by row through the CPU backend's from_float of a type."""
     values = contiguous(serve.array_of(arrays, "values", "float32"))
     if values.ndim == 0 or values.size == 0:
         raise serve.BadRequest("values must be at least one row")
@@ -332,6 +348,17 @@ def _tensor(context: int, i: int) -> dict:
     }
 
 
+def beside(name: str) -> ModuleType:
+    """A module of this file's folder, by its path."""
+    spec = importlib.util.spec_from_file_location(
+        f"_llama_cpp_{name}", Path(__file__).resolve().with_name(f"{name}.py")
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def timed(run: Callable[[], object]) -> float:
     """Seconds that one run takes."""
     start = time.perf_counter()
@@ -362,6 +389,7 @@ def offered() -> dict[str, tuple[str, ...]]:
         "dequantize": tuple(t.encoding for t in decodable),
         "quantize": tuple(t.encoding for t in quantizable),
         "quantize_activation": tuple(t.encoding for t in fed),
+        "quantize_row": tuple(t.encoding for t in every if t.cpu.from_float),
         "vec_dot": tuple(t.encoding for t in dots),
         "describe": (),
     }
@@ -377,8 +405,11 @@ if __name__ == "__main__":
                 "dequantize": dequantize,
                 "quantize": quantize,
                 "quantize_activation": quantize_activation,
+                "quantize_row": quantize_row,
                 "vec_dot": vec_dot,
                 "describe": describe,
+                **beside("gguf_file").make_ops(LIB, LOG, InitParams, _read_context, serve),
+                "backend_op": beside("graph").make_op(LIB, TYPES, serve),
             },
             encodings=offered(),
             engine={
