@@ -1,7 +1,7 @@
-"""Our ops on the `cpu` backend that move encoded rows about: get_rows, set_rows, cpy, and out_prod.
+"""Our ops on the `cpu` backend that move encoded rows about: get_rows and its gradient, set_rows, cpy, and out_prod.
 
 They decode and encode with the units' own `reference.py` and `quantize.py`. An encoding that something has to be written
-to needs a quantizer; one without is refused by name.
+to needs a quantizer; one without is refused by name, and so is one that needs an importance matrix where none is given.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 
 from kernels import quantizer
 from kernels.common.numpy.blocks import CHUNK_WEIGHTS
+from kernels.common.numpy.quantize_nonlinear_at_once import encode_at_once
 from kernels.cpu_matmul import check_data, refused
+from kernels.cpu_views import INTEGERS, View
 from kernels.provider import dequantize
+from kernels.tables import tables_of
 from kernels.units import Unit, encoded_bytes, load_units, unit
 
 
@@ -48,18 +51,41 @@ def get_rows(
     return dequantize(encoding, chosen.reshape(-1), (*indices.shape, cols))
 
 
+def get_rows_back(gradient: View, indices: NDArray[np.integer], rows: int) -> NDArray[np.float32]:
+    """What `get_rows` hands back to its matrix: float32 [rows, cols], at each row the sum of the gradient's rows for it.
+
+    `gradient` (r, cols) in any encoding, `indices` [at most r]: rows of the gradient beyond them play no part. Added one
+    by one in single precision, in their order, as the engine does; rows that nobody took are zero. Raises UsageProblem.
+    """
+    if len(gradient.shape) != 2:
+        raise gradient.refused("shape", gradient.shape, "two sizes, (r, cols)")
+    if indices.ndim != 1 or len(indices) > gradient.shape[0]:
+        raise gradient.refused(
+            "indices", f"shape {indices.shape}", f"one size of at most {gradient.shape[0]}"
+        )
+    outside = indices[(indices < 0) | (indices >= rows)]
+    if outside.size:
+        raise gradient.refused("indices", outside[0], f"0 to {rows - 1}")
+    total = np.zeros((rows, gradient.shape[1]), np.float32)
+    for row, values in zip(indices, gradient.values(), strict=False):
+        total[row] += values
+    return total
+
+
 def set_rows(
     encoding: str,
     data: NDArray[np.uint8],
     shape: Sequence[int],
     values: NDArray[np.floating],
     indices: NDArray[np.integer],
+    imatrix: NDArray[np.float32] | None = None,
 ) -> None:
     """Write `values` float32 or float16 [..., r, cols] over the rows `indices` [..., r] of `data`, in place.
 
     `data` uint8 [n_bytes], `shape` (..., rows, cols), `values` with the same sizes before the last two. Where `indices`
     has a smaller size, its entries are taken again from the first one. Of rows written twice the last one stays. Raises
-    UsageProblem that names the argument and what it should have been: among them an encoding without a quantizer.
+    UsageProblem that names the argument and what it should have been: among them an encoding without a quantizer, and one
+    that needs `imatrix` float32 [cols] where there is none.
     """
     found = unit(encoding)
     sizes = _sizes("set_rows", found, shape)
@@ -78,7 +104,7 @@ def set_rows(
     ):
         raise refused("set_rows", found, "indices", f"shape {indices.shape}", f"divisors of {(*batch, 'r')}")
     repeats = [whole // size for whole, size in zip(batch, indices.shape[:-1], strict=True)]
-    encoded = encode(encoding, np.ascontiguousarray(values, np.float32))
+    encoded = encode(encoding, np.ascontiguousarray(values, np.float32), imatrix)
     encoded = encoded.reshape(math.prod(batch), indices.shape[-1], encoded_bytes(found, (cols,)))
     targets = np.tile(indices, (*repeats, 1)).reshape(math.prod(batch), indices.shape[-1])
     _encoded_rows(found, data, sizes)[_matrix_numbers(batch), targets] = encoded
@@ -113,6 +139,32 @@ def cpy(
     return np.ascontiguousarray(blocks.transpose(*order, len(sizes))).reshape(-1)
 
 
+def copy(source: View, target: View, imatrix: NDArray[np.float32] | None = None) -> None:
+    """Write the elements of `source`, in their row-major order, to those of `target`, in theirs; shapes may differ.
+
+    Within one encoding whole blocks go over as they are. Between two, values are decoded and encoded again; to an integer
+    they are cut off towards zero, as C does. Raises UsageProblem for another number of elements (or, within one encoding,
+    rows that blocks do not fit), memory that is read-only, and a target without a quantizer.
+    """
+    if math.prod(source.shape) != math.prod(target.shape):
+        raise target.refused("shape", target.shape, f"as many elements as {source.shape}")
+    if not target.data.flags.writeable:
+        raise target.refused("data", "read-only memory", "writable memory")
+    if source.encoding == target.encoding:
+        blocks = target.blocks()
+        blocks[...] = source.blocks().reshape(blocks.shape)
+        return
+    values = source.values().reshape(target.shape)
+    if target.encoding in INTEGERS:
+        with np.errstate(invalid="ignore"):
+            whole = values.astype(INTEGERS[target.encoding])
+        target.blocks()[...] = whole[..., None].view(np.uint8)
+        return
+    rows = target.rows()
+    encoded = encode(target.encoding, np.ascontiguousarray(values, np.float32), imatrix)
+    rows[...] = encoded.reshape(rows.shape)
+
+
 def out_prod(
     encoding: str, data: NDArray[np.uint8], shape: Sequence[int], x: NDArray[np.float32]
 ) -> NDArray[np.float32]:
@@ -143,13 +195,21 @@ def out_prod(
         return total.astype(np.float32)
 
 
-def encode(encoding: str, values: NDArray[np.float32]) -> NDArray[np.uint8]:
+def encode(
+    encoding: str, values: NDArray[np.float32], imatrix: NDArray[np.float32] | None = None
+) -> NDArray[np.uint8]:
     """`values` float32 [..., cols], contiguous, as the engine's ops write them: uint8 [n_bytes].
 
-    The engine's ops share the code that quantizes activations, which rounds Q8_0 otherwise than the quantizer of weights.
+    The engine's ops share the code that quantizes activations, which rounds Q8_0 otherwise than the quantizer of weights,
+    and takes the first scale that the search for IQ4_NL would start from. `imatrix` is for the encodings that need one.
     """
-    as_activation = encoding in quantizer.offered()["quantize_activation"]
-    return (quantizer.quantize_activation if as_activation else quantizer.quantize)(encoding, values)
+    if encoding == "ggml.iq4_nl":
+        found = unit(encoding)
+        encoded_bytes(found, values.shape)
+        return encode_at_once(values.reshape(-1, values.shape[-1]), **tables_of(found)).reshape(-1)
+    if encoding in quantizer.offered()["quantize_activation"]:
+        return quantizer.quantize_activation(encoding, values)
+    return quantizer.quantize(encoding, values, imatrix if encoding in quantizer.NEEDS_IMPORTANCE else None)
 
 
 def offered() -> dict[str, tuple[str, ...]]:

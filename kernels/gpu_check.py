@@ -1,6 +1,6 @@
 """Check our Triton kernels on the GPU of this machine, then time them.
 
-    python -m kernels.gpu_check [--encodings q4_k,q6_k] [--part I/N] [--only check|time|large] [--seconds S] [--json FILE]
+    python -m kernels.gpu_check [--encodings q4_k,q6_k] [--part I/N] [--only check|time] [--seconds S] [--json FILE]
 
 Checks run in several processes, which compile what the timing needs; an encoding that failed one is not timed. Run it
 under the GPU lock, or the timings mean nothing. Exit 0 when everything ran and was right, 1 when something was wrong,
@@ -25,7 +25,7 @@ import triton  # type: ignore[import-not-found,unused-ignore]
 
 from harness.errors import HarnessError
 from kernels import triton_provider
-from kernels.common.triton.device_check import Check, check_encoding, check_large
+from kernels.common.triton.device_check import Check, check_encoding
 from kernels.common.triton.device_time import (
     Timing,
     copy_bandwidth,
@@ -67,8 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         checks, missing = _check_all(encodings, chosen.jobs, deadline)
         report["checks"] += checks
         report["not_run"] += [f"check {encoding}" for encoding in missing]
-    if chosen.only == "large":
-        report["checks"] += _shown(check_large(DEVICE))
     if chosen.only in (None, "time"):
         wrong = {check["encoding"] for check in report["checks"] if check["verdict"].startswith(FAILED)}
         report["environment"]["copy_gbps"] = copy_bandwidth(DEVICE)
@@ -86,7 +84,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Check and time the Triton kernels on a GPU.")
     parser.add_argument("--encodings", default="", help="names such as q4_k, comma-separated; default all")
     parser.add_argument("--part", default="1/1", help="I/N: the I-th of N parts of the encodings")
-    parser.add_argument("--only", choices=("check", "time", "large"))
+    parser.add_argument("--only", choices=("check", "time"))
     parser.add_argument(
         "--seconds", type=float, default=520.0, help="start nothing new after so many seconds"
     )

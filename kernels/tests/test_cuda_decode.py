@@ -24,7 +24,7 @@ def test_a_translation_unit_names_the_type_that_its_decode_defines():
             f"elems = {unit.block_elems}, bytes = {unit.block_bytes}"
             in (unit.path / "decode.cuh").read_text()
         )
-        assert f"kernels/ggml/{unit.name}/decode.cuh" in translation_unit(unit)
+        assert f"kernels/{unit.dialect}/{unit.name}/decode.cuh" in translation_unit(unit)
 
 
 if host_compiler() is not None:

@@ -17,7 +17,10 @@ from kernels.tests.quantize_rows import BEYOND_A_TABLE, ROWS, importances, kinds
 from kernels.units import load_units, unit
 from oracles.pool import Oracle, Pool
 
-WEIGHTS, ACTIVATIONS = (offered()[op] for op in ("quantize", "quantize_activation"))
+WEIGHTS, ACTIVATIONS = (
+    tuple(name for name in offered()[op] if unit(name).dialect == "ggml")
+    for op in ("quantize", "quantize_activation")
+)
 TABLES = tuple(name for name in WEIGHTS if "grid" in unit(name).tables)
 NONLINEAR = tuple(name for name in WEIGHTS if name.startswith("ggml.iq"))
 

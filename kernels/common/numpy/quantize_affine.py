@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.common.numpy.quantize_steps import (
+    Bytes,
     Floats,
     Ints,
     clipped_int,
     f32,
     ordered_sum,
+    reciprocal,
     smallest_and_largest,
+    truncated,
 )
 
 
@@ -87,6 +90,25 @@ def search(
     minimum = -low
     minimum[flat] = flat_minimum
     return scale, minimum, codes.astype(np.int32)
+
+
+def plain_or_searched(
+    x: Floats, nmax: int, weights: Floats | None, *, limited: bool
+) -> tuple[Floats, Floats, Bytes]:
+    """Scale [n], least value [n] and codes [k, n] of x [k, n]: what Q4_1 (nmax 15) and Q5_1 (nmax 31) do alike.
+
+    Without weights m = least, d = (greatest - least) / nmax and q = trunc((x - m) * (1 / d) + 0.5), `limited` to nmax or
+    not: another result only where x is not finite. Else all come from `search`.
+    """
+    if weights is not None:
+        d, minimum, q = search(x, weights, nmax, -0.9, 0.05, 36, limit_first=True)
+        return d, -minimum, q.astype(np.uint8)
+    m, greatest = smallest_and_largest(x, numbers=True)
+    d = (greatest - m) / f32(nmax)
+    plain = truncated((x - m) * reciprocal(d) + f32(0.5))
+    if limited:
+        plain = np.minimum(plain.astype(np.int8), nmax)
+    return d, m, plain.astype(np.uint8)
 
 
 def limited_then_rounded(code: Floats, nmax: int) -> Floats:

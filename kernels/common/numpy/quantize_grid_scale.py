@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from kernels.common.numpy.quantize_grid import Grid, check_scale, nearest_rows
+from kernels.common.numpy.quantize_k import SUPER, super_block_importance
 from kernels.common.numpy.quantize_steps import (
     Bytes,
     Floats,
@@ -144,6 +145,20 @@ def encode_blocks(plan: Plan, grid: Grid, x: Floats, weights: Floats) -> tuple[F
         check_scale(scales)
         signs[:, todo] = np.where(scale < 0, ~bits[:, todo], bits[:, todo])
     return scales, rows, signs
+
+
+def encode_super_blocks(
+    plan: Plan, grid: Grid, rows: Floats, weights: Floats, block: int
+) -> tuple[Floats, Bytes, Ints, Bytes]:
+    """d [n], codes l [n, 256 / block], rows [block / k, n_blocks] and sign bits [block / 8, n_blocks] of super-blocks.
+
+    The search runs under weight * sqrt(mean square of the super-block + x^2), `weights` [n_cols] being an importance
+    matrix. A sign index is the lower seven of the eight bits. Raises OverflowError as `nearest_rows`.
+    """
+    w = super_block_importance(rows, weights, block, 1)
+    scales, found, signs = encode_blocks(plan, grid, lanes(rows, block), w)
+    d, codes = scale_codes(scales, SUPER // block)
+    return d, codes, found, signs & np.uint8(127)
 
 
 def scale_codes(scales: Floats, blocks: int, factor: float = 1) -> tuple[Floats, Bytes]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.common.numpy.quantize_steps import (
+    Bytes,
     Floats,
     Ints,
     clipped_int,
     f32,
     largest_magnitude,
     ordered_sum,
+    reciprocal,
+    truncated,
 )
 
 ALL_ZERO = f32(1e-15)
@@ -51,6 +54,20 @@ def search(x: Floats, nmax: int, weights: Floats | None = None) -> tuple[Floats,
     codes[:, empty] = 0
     scale[empty] = 0
     return scale, codes
+
+
+def plain_or_searched(x: Floats, nmax: int, weights: Floats | None) -> tuple[Floats, Bytes]:
+    """Scale [n] and codes 0 .. 2 nmax - 1 [k, n] of x [k, n]: what Q4_0 (nmax 8) and Q5_0 (nmax 16) do alike.
+
+    Without weights d = (value of largest magnitude) / -nmax and q = min(2 nmax - 1, trunc(x * (1 / d) + nmax + 0.5)),
+    else both come from `search`.
+    """
+    if weights is not None:
+        d, q = search(x, nmax, weights)
+        return d, q.astype(np.uint8)
+    d = largest_magnitude(x)[1] / f32(-nmax)
+    plain = truncated(x * reciprocal(d) + f32(nmax + 0.5)).astype(np.int8)
+    return d, np.minimum(plain, 2 * nmax - 1).astype(np.uint8)
 
 
 def descend(x: Floats, nmax: int) -> tuple[Floats, Ints]:

@@ -4,6 +4,7 @@
 import triton
 import triton.language as tl
 
+from kernels.common.triton.neighbours import neighbours
 from kernels.common.triton.rounding import narrowed
 
 
@@ -49,11 +50,8 @@ def expand(
     # All is decoded before anything is stored: a store in between would make the compiler read the block again.
     runs = ()
     for quad in tl.static_range(positions // run):
-        lane, value = decode(blocks, at, group, table, signs, align, run * quad)
+        lane, value, v1, v2, v3 = neighbours(decode, blocks, at, group, table, signs, align, run, run * quad)
         if run == 4:
-            _, v1 = decode(blocks, at, group, table, signs, align, run * quad + 1)
-            _, v2 = decode(blocks, at, group, table, signs, align, run * quad + 2)
-            _, v3 = decode(blocks, at, group, table, signs, align, run * quad + 3)
             value = tl.reshape(tl.join(tl.join(value, v2), tl.join(v1, v3)), (columns, run))
         else:
             value = value[:, None]

@@ -4,6 +4,7 @@
 import triton
 import triton.language as tl
 
+from kernels.common.triton.neighbours import neighbours
 from kernels.common.triton.rounding import narrowed, rounded_to_bf16
 
 
@@ -66,19 +67,15 @@ def matmul(
         at = row_at[None, :] + (tl.where(block < last, block, 0) * block_bytes)[:, None]
         x_block = start + x_column_of // groups
         for quad in tl.static_range(positions // run):
-            _, w = decode(blocks, at, group, table, signs, align, run * quad)
+            _, w, w1, w2, w3 = neighbours(decode, blocks, at, group, table, signs, align, run, run * quad)
             if not whole:
                 # The tile's columns beyond the split hold copies of the first block, maybe infinities or NaNs.
                 w = tl.where(inside, w, 0.0)
+                w1 = tl.where(inside, w1, 0.0)
+                w2 = tl.where(inside, w2, 0.0)
+                w3 = tl.where(inside, w3, 0.0)
             w = tl.trans(w)
             if run == 4:
-                _, w1 = decode(blocks, at, group, table, signs, align, run * quad + 1)
-                _, w2 = decode(blocks, at, group, table, signs, align, run * quad + 2)
-                _, w3 = decode(blocks, at, group, table, signs, align, run * quad + 3)
-                if not whole:
-                    w1 = tl.where(inside, w1, 0.0)
-                    w2 = tl.where(inside, w2, 0.0)
-                    w3 = tl.where(inside, w3, 0.0)
                 w13 = tl.join(tl.trans(w1), tl.trans(w3))
                 w = tl.reshape(tl.join(tl.join(w, tl.trans(w2)), w13), (rows_w, run * columns))
             lane, _ = decode(blocks, x_group * 0, x_group, table, signs, align, run * quad)

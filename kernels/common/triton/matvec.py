@@ -4,6 +4,7 @@
 import triton
 import triton.language as tl
 
+from kernels.common.triton.neighbours import neighbours
 from kernels.common.triton.rounding import narrowed
 
 
@@ -55,14 +56,7 @@ def matvec(
         block = tl.where(block < row_blocks, block, 0)
         at = row_at[None, :] + (block * block_bytes)[:, None]
         for quad in tl.static_range(positions // run):
-            lane, w0 = decode(blocks, at, group, table, signs, align, run * quad)
-            w1 = w0
-            w2 = w0
-            w3 = w0
-            if run == 4:
-                _, w1 = decode(blocks, at, group, table, signs, align, run * quad + 1)
-                _, w2 = decode(blocks, at, group, table, signs, align, run * quad + 2)
-                _, w3 = decode(blocks, at, group, table, signs, align, run * quad + 3)
+            lane, w0, w1, w2, w3 = neighbours(decode, blocks, at, group, table, signs, align, run, run * quad)
             if not whole:
                 # The tile's columns beyond the row hold copies of its first block, maybe infinities or NaNs.
                 w0 = tl.where(inside, w0, 0.0)

@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.common.numpy.quantize_grid import grid_of
-from kernels.common.numpy.quantize_grid_scale import Plan, encode_blocks, scale_codes
-from kernels.common.numpy.quantize_k import super_block_importance
-from kernels.common.numpy.quantize_steps import half_bytes, lanes, row_bytes, to_half
+from kernels.common.numpy.quantize_grid_scale import Plan, encode_super_blocks
+from kernels.common.numpy.quantize_steps import half_bytes, row_bytes, to_half
 
 PLAN = Plan(steps=9, step=0.1, smallest=1e-15, even_signs=True)
 
@@ -20,13 +19,10 @@ def encode(
 ) -> NDArray[np.uint8]:
     """float32 [n_rows, n_cols] and weights [n_cols] to uint8 [n_rows, row_bytes]; grid int8 [512, 8].
 
-    The search runs under weight * sqrt(mean square of the super-block + x^2). The sign index is the lower seven bits of
-    the signs: `ksigns` adds the eighth.
+    A word is a row of the table and the lower seven bits of its signs: `ksigns` adds the eighth.
     """
-    w = super_block_importance(rows, weights, 16, 1)
-    scales, found, signs = encode_blocks(PLAN, grid_of(grid, 2), lanes(rows, 16), w)
-    d, codes = scale_codes(scales, 16)
-    words = (found.astype(np.uint16) | (signs & 127).astype(np.uint16) << 9).T.reshape(-1, 32)
+    d, codes, found, signs = encode_super_blocks(PLAN, grid_of(grid, 2), rows, weights, 16)
+    words = (found.astype(np.uint16) | signs.astype(np.uint16) << 9).T.reshape(-1, 32)
     words[d == 0] = 0
     nibbles = codes[:, 0::2] | codes[:, 1::2] << 4
     return row_bytes(

@@ -3,18 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.common.numpy.quantize_affine import search
-from kernels.common.numpy.quantize_steps import (
-    f32,
-    half_bytes,
-    lanes,
-    reciprocal,
-    row_bytes,
-    row_importance,
-    smallest_and_largest,
-    to_half,
-    truncated,
-)
+from kernels.common.numpy.quantize_affine import plain_or_searched
+from kernels.common.numpy.quantize_steps import half_bytes, lanes, row_bytes, row_importance, to_half
 
 
 def encode(rows: NDArray[np.float32], weights: NDArray[np.float32] | None = None) -> NDArray[np.uint8]:
@@ -23,16 +13,9 @@ def encode(rows: NDArray[np.float32], weights: NDArray[np.float32] | None = None
     Without weights m = least, d = (greatest - least) / 31 and q = trunc((x - m) * (1 / d) + 0.5).
     With weights d, -m and q come from the search, under weight * sqrt(mean square of the row + x^2).
     """
-    x = lanes(rows, 32)
-    if weights is None:
-        m, greatest = smallest_and_largest(x, numbers=True)
-        d = (greatest - m) / f32(31)
-        q = truncated((x - m) * reciprocal(d) + f32(0.5))
-    else:
-        d, minimum, q = search(x, row_importance(rows, weights, 32), 31, -0.9, 0.05, 36, limit_first=True)
-        m = -minimum
-    q = q.astype(np.uint8)
-    out = np.empty((x.shape[1], 24), np.uint8)
+    importance = None if weights is None else row_importance(rows, weights, 32)
+    d, m, q = plain_or_searched(lanes(rows, 32), 31, importance, limited=False)
+    out = np.empty((len(d), 24), np.uint8)
     out[:, 0:2] = half_bytes(to_half(d))
     out[:, 2:4] = half_bytes(to_half(m))
     out[:, 4:8] = np.packbits((q >> 4 & 1).T, axis=1, bitorder="little")
