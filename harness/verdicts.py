@@ -24,6 +24,11 @@ class Verdict(StrEnum):
     XPASS = "XPASS"
     NOT_RUN = "NOT_RUN"
     ORACLE_DISAGREE = "ORACLE_DISAGREE"
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "SAME"
+    AMBIGUOUS = "AMBIGUOUS"
+    VOID = "VOID"
 
 
 class Side(StrEnum):
@@ -33,7 +38,16 @@ class Side(StrEnum):
     ORACLE = "oracle"
 
 
-EXPECTED = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.XFAIL})
+SPEED = frozenset({Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.AMBIGUOUS, Verdict.VOID})
+"""Verdicts of a timed series, against the oracle's time for the same work (docs/bench.md)."""
+
+PASSING = frozenset({Verdict.PASS, Verdict.FASTER, Verdict.SAME})
+"""What was claimed is so."""
+
+UNDECIDED = frozenset({Verdict.NOT_RUN, Verdict.AMBIGUOUS, Verdict.VOID})
+"""Nothing is known: not run, or timed in a way that no figure comes from."""
+
+EXPECTED = PASSING | {Verdict.SKIP, Verdict.XFAIL}
 """Verdicts that need no attention by themselves. A set made of SKIP and XFAIL alone still proves nothing."""
 
 EXIT_OK = 0
@@ -50,10 +64,10 @@ def exit_code(verdicts: Iterable[tuple[Verdict, Side]]) -> int:
     seen = list(verdicts)
     difference = unable = ran = False
     for verdict, side in seen:
-        if verdict is Verdict.NOT_RUN:
+        if verdict in UNDECIDED:
             unable = True
         elif verdict in EXPECTED:
-            ran = ran or verdict is Verdict.PASS
+            ran = ran or verdict in PASSING
         elif side is Side.ORACLE and verdict is not Verdict.ORACLE_DISAGREE:
             unable = True
         else:
@@ -75,12 +89,17 @@ _ORDER = (
     Verdict.SKIP,
     Verdict.XFAIL,
     Verdict.PASS,
+    Verdict.FASTER,
+    Verdict.SAME,
     Verdict.NOT_RUN,
+    Verdict.AMBIGUOUS,
+    Verdict.VOID,
     Verdict.TIMEOUT,
     Verdict.ERROR_RUN,
     Verdict.ERROR_BUILD,
     Verdict.XPASS,
     Verdict.ORACLE_DISAGREE,
+    Verdict.SLOWER,
     Verdict.FAIL_NONDET,
     Verdict.FAIL_VALUE,
     Verdict.FAIL_NONFINITE,

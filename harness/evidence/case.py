@@ -39,6 +39,7 @@ class Case:
     bound: str
     upstream: tuple[Ancestor, ...] = ()
     files: tuple[Path, ...] = ()
+    nightly: str = ""
 
     @property
     def id(self) -> str:
@@ -64,8 +65,10 @@ Refusal = Callable[[Mapping[str, str]], str | None]
 class Family:
     """A declared product of axes. Every value that an axis names must survive in at least one case.
 
-    `rows` gives the rows of an encoding (or of None where the family has no encodings); `files` are the sources that
-    define the case (test module, generators): a change in one makes evidence stale.
+    `rows` gives the rows of an encoding (or of None where the family has no encodings), `rows_by_axes` those of a
+    combination of axis values where the encoding does not tell; `files` are the sources that define the case (test
+    module, generators): a change in one makes evidence stale. `nightly` is the reason why its
+    cases are too long for every change: only `pytest --nightly` runs them.
     """
 
     name: str
@@ -79,6 +82,8 @@ class Family:
     files: tuple[Path, ...]
     upstream: tuple[Ancestor, ...] = ()
     refuse: Refusal | None = None
+    nightly: str = ""
+    rows_by_axes: Callable[[Mapping[str, str]], tuple[str, ...]] | None = None
 
     def cases(self) -> Iterator[Case]:
         """The product, less what `refuse` refuses, in a fixed order."""
@@ -95,11 +100,12 @@ class Family:
                         encoding=encoding,
                         backend=backend,
                         dimension=self.dimension,
-                        rows=self.rows(encoding),
+                        rows=self.rows(encoding) if self.rows_by_axes is None else self.rows_by_axes(seen),
                         axes=tuple(chosen.items()),
                         bound=self.bound,
                         upstream=self.upstream,
                         files=self.files,
+                        nightly=self.nightly,
                     )
 
     def dead_values(self) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from harness.evidence.ledger_lines import (
     Record,
     RunLine,
     SkipPart,
+    SpeedPart,
     Worst,
 )
 from harness.evidence.own_judges import own_may_judge
@@ -27,7 +28,7 @@ from harness.evidence.required import Required, RequiredCase
 from harness.evidence.run import Run
 from harness.rows.load import load_rows, near
 from harness.rows.model import STAND_INS, Dimension
-from harness.verdicts import Side, Verdict
+from harness.verdicts import PASSING, UNDECIDED, Side, Verdict
 
 Cell = tuple[str, Dimension, str]
 """Row, dimension, backend."""
@@ -145,11 +146,13 @@ def _incomplete(cell: Cell, run: Run, required: Required) -> str | None:
     unanswered = [
         entry.case
         for entry in found
-        if entry.verdict is Verdict.NOT_RUN
+        if entry.verdict in UNDECIDED
         or (entry.side is Side.ORACLE and entry.verdict is not Verdict.ORACLE_DISAGREE)
     ]
     if unanswered:
-        return f"{_some(unanswered)} without an answer to judge by (NOT_RUN, or a fault of the oracle)"
+        first = run.evidence[unanswered[0]]
+        words = f"{first.verdict}: {first.message}" if first.verdict in UNDECIDED else "a fault of the oracle"
+        return f"{_some(unanswered)} without an answer to judge by ({words})"
     foreign = [entry for entry in found if entry.subject not in OUR_SUBJECTS and entry.judges]
     if foreign:
         return f"{_some([entry.case for entry in foreign])} of the subject {foreign[0].subject!r}, which is not ours"
@@ -157,7 +160,7 @@ def _incomplete(cell: Cell, run: Run, required: Required) -> str | None:
     if outdated:
         return f"{_some(outdated)} ran with other code than there is now"
     oracles = frozenset(load_rows()[cell[0]].oracles)
-    unjudged = [entry for entry in found if entry.verdict is Verdict.PASS and not _judged(entry, oracles)]
+    unjudged = [entry for entry in found if entry.verdict in PASSING and not _judged(entry, oracles)]
     if unjudged:
         judges = ", ".join(sorted({judge.pin for judge in unjudged[0].judges}))
         return (
@@ -235,6 +238,7 @@ def _lines(cell: Cell, run: Run, required: Required) -> tuple[Line, ...]:
             worst=_worst(members),
             skips=_skips(members),
             not_passed=_not_passed(members),
+            speed=_speed(members),
         )
         for (kernel, device, _), members in sorted(groups.items())
     )
@@ -269,9 +273,33 @@ def _skips(members: Sequence[Evidence]) -> tuple[SkipPart, ...]:
 
 
 def _not_passed(members: Sequence[Evidence]) -> dict[str, Verdict]:
-    found = [(entry.case, entry.verdict) for entry in members if entry.verdict is not Verdict.PASS]
+    found = [(entry.case, entry.verdict) for entry in members if entry.verdict not in PASSING]
     failed_first = sorted(found, key=lambda item: (item[1] in (Verdict.SKIP, Verdict.XFAIL), item[0]))
     return dict(failed_first[:SHOWN])
+
+
+def _speed(members: Sequence[Evidence]) -> dict[str, SpeedPart]:
+    return {
+        entry.case: SpeedPart(
+            median_us=_digits(entry.figures.median_us),
+            spread=_digits(entry.figures.spread),
+            oracle=entry.figures.oracle,
+            oracle_median_us=_digits(entry.figures.oracle_median_us),
+            oracle_spread=_digits(entry.figures.oracle_spread),
+            ratio=_digits(entry.figures.ratio),
+            noise=_digits(entry.figures.noise),
+            processor=entry.figures.processor,
+            threads=entry.figures.threads,
+            reason=entry.message,
+        )
+        for entry in members
+        if entry.figures is not None
+    }
+
+
+def _digits(value: float) -> float:
+    """Three significant digits: a series does not measure more."""
+    return float(f"{value:.3g}")
 
 
 def _some(cases: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -70,23 +71,48 @@ def code_hash(case: Case, root: Path = REPOSITORY) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Read:
+    """What the files of one tree hold, by path: for many code hashes of a tree that does not change meanwhile."""
+
+    named: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sha256: dict[str, str] = field(default_factory=dict)
+
+
 def code_hash_of(
-    *, op: str, encoding: str | None, backend: str, bound: str, files: Iterable[str], root: Path = REPOSITORY
+    *,
+    op: str,
+    encoding: str | None,
+    backend: str,
+    bound: str,
+    files: Iterable[str],
+    root: Path = REPOSITORY,
+    read: Read | None = None,
 ) -> str:
     """16 hexadecimal digits over the words given and over the path and bytes of every file that counts.
 
-    `files` are the family's definition files, relative to `root`. Raises BadInput naming one that is not there.
+    `files` are the family's definition files, relative to `root`. With `read` each file is read once for all hashes that
+    it is given to. Raises BadInput naming a definition file that is not there.
     """
+    read = Read() if read is None else read
     digest = hashlib.sha256(repr((op, encoding, backend, bound)).encode())
-    for path in relevant_files(op, encoding, backend, tuple(files), root):
-        digest.update(f"{path}\0{_content(root / path).sha256}\n".encode())
+    for path in relevant_files(op, encoding, backend, tuple(files), root, read):
+        if path not in read.sha256:
+            read.sha256[path] = _content(root / path).sha256
+        digest.update(f"{path}\0{read.sha256[path]}\n".encode())
     return digest.hexdigest()[:16]
 
 
 def relevant_files(
-    op: str, encoding: str | None, backend: str, files: tuple[str, ...], root: Path = REPOSITORY
+    op: str,
+    encoding: str | None,
+    backend: str,
+    files: tuple[str, ...],
+    root: Path = REPOSITORY,
+    read: Read | None = None,
 ) -> tuple[str, ...]:
     """The files that the code hash covers, relative to `root`, sorted."""
+    read = Read() if read is None else read
     start = {*files, *(name for name in (*COMPARATOR, *JUDGING) if (root / name).is_file())}
     start |= {name for file in files for name in _conftests(file, root)}
     if encoding is not None:
@@ -102,7 +128,9 @@ def relevant_files(
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            waiting.extend(_named_in(name, root))
+            if name not in read.named:
+                read.named[name] = tuple(_named_in(name, root))
+            waiting.extend(read.named[name])
     return tuple(sorted(seen))
 
 

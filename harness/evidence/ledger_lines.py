@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -57,6 +58,21 @@ class Worst(_Strict):
     over_bound: Number = 0.0
 
 
+class SpeedPart(_Strict):
+    """One case's figures, rounded: ours, the oracle's, and why it is no faster where it is not."""
+
+    median_us: float
+    spread: float
+    oracle: str
+    oracle_median_us: float
+    oracle_spread: float
+    ratio: float
+    noise: float
+    processor: str
+    threads: int
+    reason: str = ""
+
+
 class RunLine(_Strict):
     """The line before the lines of a run. `run` is the sha256 of the run's verdicts, by which they name it."""
 
@@ -93,14 +109,18 @@ class Line(_Strict):
     worst: Worst = Worst()
     skips: tuple[SkipPart, ...] = ()
     not_passed: dict[str, Verdict] = Field(default={}, description="the first cases that are not PASS")
+    speed: dict[str, SpeedPart] = Field(default={}, description="figures by case, under Perf")
 
     def text(self) -> str:
         """The line as the file holds it, without the newline."""
         return self.model_dump_json(exclude_defaults=True)
 
     def claim(self) -> str:
-        """What the line says, without which run showed it."""
-        return self.model_dump_json(exclude={"prev", "run"})
+        """What the line says, without which run showed it. Of a timed series the verdict and the processor: no two
+        series measure the same."""
+        said = self.model_dump(mode="json", exclude={"prev", "run", "speed"})
+        said["processors"] = {case: part.processor for case, part in self.speed.items()}
+        return json.dumps(said)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from harness.evidence.claims import Cell, claims_of
 from harness.evidence.currency import currency, required_parts
 from harness.evidence.ledger import read_ledger
 from harness.evidence.promote import refuse_judges
-from harness.evidence.required import load_required
+from harness.evidence.required import Required, load_required
 from harness.evidence.run import Run
 from harness.paths import REPOSITORY
+from harness.rows.model import Dimension
 from harness.verdicts import EXPECTED, Verdict
 
 
@@ -19,13 +20,15 @@ from harness.verdicts import EXPECTED, Verdict
 class Recomputed:
     """`failed`, `stale` and `unclaimed` are lines for a person, one a cell; `confirmed` counts the cells that agree.
 
-    `unclaimed` cells are shown by the run and are not in the ledger yet. `shown` counts the CPU cells of the run,
-    `claims` the records of the ledger, of any backend.
+    `unclaimed` cells are shown by the run and are not in the ledger yet; of `nightly` ones this run left out the cases
+    that only `pytest --nightly` runs. `shown` counts the CPU cells of the run, `claims` the records of the ledger, of
+    any backend.
     """
 
     failed: tuple[str, ...]
     stale: tuple[str, ...]
     unclaimed: tuple[str, ...]
+    nightly: tuple[str, ...]
     confirmed: int
     shown: int
     claims: int
@@ -40,16 +43,18 @@ def recompute_check(run: Run, root: Path = REPOSITORY) -> Recomputed:
     """Hold the newest CPU lines of the ledger against `run`, which may come from uncommitted code.
 
     A cell fails when the run fails in it, when the run does not have all its cases, or when it counts other verdicts
-    than a ledger line whose code, cases and pins are still current. Lines that are not current are stale.
+    than a ledger line whose code, cases and pins are still current. Lines that are not current are stale. What only a
+    nightly run recomputes is left to it, unless this run failed in that cell. Nothing is timed again.
     Raises BadInput for a run judged from the memo or by other pins.
     """
     refuse_judges(run)
     required = load_required(root)
     claims = claims_of(run, required)
-    shown = {cell: record.verdicts for cell, record in claims.records.items() if cell[2] == "cpu"}
+    shown = {cell: record.verdicts for cell, record in claims.records.items() if _recomputed(cell)}
     why_not = {blocked.cell: blocked.reason for blocked in claims.blocked}
     failed: dict[Cell, str] = {}
     stale: dict[Cell, str] = {}
+    nightly: list[Cell] = []
     confirmed: set[Cell] = set()
     ledger = read_ledger(root)
     for cell, devices in ledger.newest().items():
@@ -59,6 +64,10 @@ def recompute_check(run: Run, root: Path = REPOSITORY) -> Recomputed:
         then = currency(record, required_parts(cell, required))
         if then.missing or then.outdated:
             stale[cell] = "; ".join((*then.missing, *then.outdated))
+        elif not _recomputed(cell):
+            continue
+        elif cell not in shown and _left_to_the_night(cell, run, required):
+            nightly.append(cell)
         elif cell not in shown:
             reason = why_not.get(cell, "the run has no verdict of it")
             failed[cell] = f"line {record.first} was not recomputed: {reason}"
@@ -78,9 +87,32 @@ def recompute_check(run: Run, root: Path = REPOSITORY) -> Recomputed:
         failed=tuple(f"{' '.join(cell)}: {reason}" for cell, reason in failed.items()),
         stale=tuple(f"{' '.join(cell)}: {reason}" for cell, reason in stale.items()),
         unclaimed=tuple(" ".join(cell) for cell in unclaimed),
+        nightly=tuple(" ".join(cell) for cell in nightly),
         confirmed=len(confirmed),
         shown=len(shown),
         claims=len(ledger.records),
+    )
+
+
+def _recomputed(cell: Cell) -> bool:
+    """Whether any machine gives the same answer again. A time is the other machine's own: of it only the code is held
+    against the tree."""
+    return cell[2] == "cpu" and cell[1] is not Dimension.PERF
+
+
+def _left_to_the_night(cell: Cell, run: Run, required: Required) -> bool:
+    """Whether the run misses nothing of the cell but whole families that are nightly, and did well in the rest."""
+    families = required.cells[cell]
+    absent = {
+        name for name, cases in families.items() if not any(case.case in run.evidence for case in cases)
+    }
+    rest = [case.case for name, cases in families.items() if name not in absent for case in cases]
+    verdicts = [run.evidence[case].verdict for case in rest if case in run.evidence]
+    return (
+        bool(absent)
+        and all(required.families[name].nightly for name in absent)
+        and len(verdicts) == len(rest)
+        and all(verdict in EXPECTED for verdict in verdicts)
     )
 
 

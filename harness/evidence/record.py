@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSche
 
 from harness.report.strict_json import strict
 from harness.rows.model import Dimension
-from harness.verdicts import Side, Verdict
+from harness.verdicts import PASSING, SPEED, Side, Verdict
 
 SCHEMA = "harness-evidence/1"
 
@@ -17,6 +17,9 @@ Number = Annotated[
     PlainSerializer(strict),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}),
 ]
+
+
+_MEASURED = frozenset({Verdict.FASTER, Verdict.SLOWER, Verdict.SAME})
 
 
 class _Strict(BaseModel):
@@ -58,6 +61,28 @@ class Skip(_Strict):
     expires: str | None = None
 
 
+class Figures(_Strict):
+    """What a timed series measured: medians over its rounds in microseconds, and the ratio of ours to the oracle's.
+
+    `spread` is the interquartile range over the median, `interval` the 95 % bootstrap interval of the ratio, `noise`
+    how far from one the ratio of the oracle to itself was, measured in the same series. `oracle` names the arm.
+    """
+
+    median_us: float = Field(gt=0)
+    spread: float = Field(ge=0)
+    oracle: str
+    oracle_median_us: float = Field(gt=0)
+    oracle_spread: float = Field(ge=0)
+    ratio: float = Field(gt=0)
+    interval: tuple[float, float]
+    noise: float = Field(ge=0)
+    gbps: float = Field(ge=0, description="bytes read and written, in 1e9 a second")
+    bound_ratio: float = Field(ge=0, description="gbps over the measured bandwidth of a copy")
+    rounds: int = Field(ge=1)
+    processor: str
+    threads: int = Field(ge=1)
+
+
 class Evidence(_Strict):
     """The record of one case in one run. Which fields must be there depends on the verdict (validated)."""
 
@@ -87,6 +112,7 @@ class Evidence(_Strict):
     error_over_bound: Number = 0.0
     worst: Worst | None = None
     upstream_bound_holds: bool | None = None
+    figures: Figures | None = Field(default=None, description="of a timed series that has figures")
     skip: Skip | None = None
     code_hash: str = ""
     seconds: float = 0.0
@@ -105,6 +131,21 @@ class Evidence(_Strict):
             raise ValueError(
                 "PASS needs judges, a kernel, a device and at least one element that was compared"
             )
+        if self.verdict in _MEASURED and not (
+            self.figures
+            and self.judges
+            and self.elements
+            and self.kernel
+            and self.device
+            and not self.diverged
+        ):
+            raise ValueError(
+                f"{self.verdict} needs figures, a kernel, a device, and judges before whom the result was right"
+            )
+        if (self.verdict in SPEED and self.dimension is not Dimension.PERF) or (
+            self.verdict is Verdict.PASS and self.dimension is Dimension.PERF
+        ):
+            raise ValueError("a verdict of speed belongs to Perf, and Perf ends in one")
         if self.verdict is Verdict.PASS and (self.diverged or not float(self.error_over_bound) <= 1):
             raise ValueError("PASS means that no element is outside its bound")
         if (self.verdict is Verdict.SKIP) != (self.skip is not None):
@@ -119,6 +160,6 @@ class Evidence(_Strict):
             and self.worst is None
         ):
             raise ValueError(f"{self.verdict} needs the worst element")
-        if self.verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.XFAIL) and not self.message:
+        if self.verdict not in PASSING | {Verdict.SKIP, Verdict.XFAIL} and not self.message:
             raise ValueError(f"{self.verdict} needs a message")
         return self

@@ -22,7 +22,7 @@ from typing import Any
 
 from harness.errors import BadInput, UsageProblem
 from harness.evidence.case import Case
-from harness.evidence.code_hash import code_hash_of, relative_files
+from harness.evidence.code_hash import Read, code_hash_of, relative_files
 from harness.paths import REPOSITORY
 from harness.report.output import write_text
 from harness.rows.model import BACKEND, Dimension
@@ -50,13 +50,14 @@ class RequiredCase:
 
 @dataclass(frozen=True)
 class RequiredFamily:
-    """One file of the list. `files` define the family, relative to the repository."""
+    """One file of the list. `files` define the family, relative to the repository; `nightly` is why only that run has it."""
 
     family: str
     op: str
     bound: str
     files: tuple[str, ...]
     cases: tuple[RequiredCase, ...]
+    nightly: str = ""
 
     def text(self) -> str:
         """The file's content."""
@@ -66,6 +67,7 @@ class RequiredFamily:
             "op": self.op,
             "bound": self.bound,
             "files": self.files,
+            **({"nightly": self.nightly} if self.nightly else {}),
         }
         return "\n".join([f"# {json.dumps(head)}", *(case.line() for case in self.cases), ""])
 
@@ -94,6 +96,10 @@ class Required:
         }
 
     @cached_property
+    def _read(self) -> Read:
+        return Read()
+
+    @cached_property
     def _hashes(self) -> dict[tuple[str, str | None, str], str]:
         return {}
 
@@ -109,6 +115,7 @@ class Required:
                 bound=family.bound,
                 files=family.files,
                 root=self.root,
+                read=self._read,
             )
         return self._hashes[group]
 
@@ -179,7 +186,7 @@ def _family_differences(name: str, code: RequiredFamily, listed: RequiredFamily 
         return [f"{name}: the family is in the code and not in the list ({len(code.cases)} cases)"]
     found = [
         f"{name}: {field} is {getattr(code, field)!r} in the code and {getattr(listed, field)!r} in the list"
-        for field in ("op", "bound", "files")
+        for field in ("op", "bound", "files", "nightly")
         if getattr(code, field) != getattr(listed, field)
     ]
     in_code = {case.case: case for case in code.cases}
@@ -197,10 +204,10 @@ def _family_differences(name: str, code: RequiredFamily, listed: RequiredFamily 
 def _family_of(name: str, cases: Mapping[str, Case]) -> RequiredFamily:
     if not _FAMILY.match(name):
         raise UsageProblem(f"family {name!r}: its name becomes a file's, so only a-z, 0-9, _, . and -")
-    shared = {(case.op, case.bound, relative_files(case.files)) for case in cases.values()}
+    shared = {(case.op, case.bound, relative_files(case.files), case.nightly) for case in cases.values()}
     if len(shared) != 1:
-        raise UsageProblem(f"family {name}: its cases differ in op, bound or defining files")
-    op, bound, files = shared.pop()
+        raise UsageProblem(f"family {name}: its cases differ in op, bound, defining files or nightly")
+    op, bound, files, nightly = shared.pop()
     entries = [
         RequiredCase(case.id, case.encoding, case.dimension, case.backend, tuple(sorted(case.rows)))
         for case in cases.values()
@@ -212,7 +219,9 @@ def _family_of(name: str, cases: Mapping[str, Case]) -> RequiredFamily:
             raise UsageProblem(
                 f"case {entry.case!r}: IDs, encodings and rows are printable and hold no space"
             )
-    return RequiredFamily(name, op, bound, files, tuple(sorted(entries, key=lambda entry: entry.case)))
+    return RequiredFamily(
+        name, op, bound, files, tuple(sorted(entries, key=lambda entry: entry.case)), nightly
+    )
 
 
 def _read(path: Path) -> RequiredFamily:
@@ -233,7 +242,8 @@ def _read(path: Path) -> RequiredFamily:
         cases.append(case)
     if not cases:
         raise BadInput(file=path, field="(file)", got="no case", wanted="at least one case")
-    return RequiredFamily(head["family"], head["op"], head["bound"], tuple(head["files"]), tuple(cases))
+    files, nightly = tuple(head["files"]), head.get("nightly", "")
+    return RequiredFamily(head["family"], head["op"], head["bound"], files, tuple(cases), nightly)
 
 
 def _head(path: Path, line: str) -> dict[str, Any]:
@@ -244,8 +254,9 @@ def _head(path: Path, line: str) -> dict[str, Any]:
     wanted = {"schema": SCHEMA, "family": path.stem}
     valid = (
         isinstance(head, dict)
-        and set(head) == {"schema", "family", "op", "bound", "files"}
+        and set(head) - {"nightly"} == {"schema", "family", "op", "bound", "files"}
         and all(isinstance(head[name], str) for name in ("op", "bound"))
+        and isinstance(head.get("nightly", ""), str)
         and isinstance(head["files"], list)
         and all(isinstance(name, str) for name in head["files"])
     )

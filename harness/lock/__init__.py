@@ -6,10 +6,10 @@ docs/gpu-lock.md.
 
 from __future__ import annotations
 
-from harness.lock.acquire import Held, Kind, gpu_lock
+from harness.lock.acquire import Held, Kind, cpu_lock, gpu_lock
 from harness.lock.announce import announcer
 from harness.lock.holder import Holder
-from harness.lock.paths import canonical_uuid, device_path, lock_path
+from harness.lock.paths import canonical_uuid, cpu_lock_path, device_path, lock_path
 
 __all__ = [
     "Held",
@@ -17,6 +17,8 @@ __all__ = [
     "Kind",
     "announcer",
     "canonical_uuid",
+    "cpu_lock",
+    "cpu_lock_path",
     "device_path",
     "gpu_lock",
     "lock_path",

@@ -109,8 +109,9 @@ def _still_open(fd: int, wanted: lockfile.Identity) -> bool:
 class _Patience:
     """How long one request waits, over all its files, and whom it tells."""
 
-    def __init__(self, timeout: float | None, on_wait: Callable[[Holder], None] | None) -> None:
+    def __init__(self, timeout: float | None, on_wait: Callable[[Holder], None] | None, name: str) -> None:
         self.timeout = timeout
+        self.name = name
         self.on_wait = on_wait
         self.begun = time.monotonic()
         self.next_report = _REPORT_AFTER
@@ -120,7 +121,9 @@ class _Patience:
         """Sleep a little; raises Unavailable, naming the holder, when the time is over."""
         waited = time.monotonic() - self.begun
         if self.timeout is not None and waited >= self.timeout:
-            raise Unavailable(f"the GPU lock was not had within {self.timeout:g} s: {holder.find(path, fd)}")
+            raise Unavailable(
+                f"the {self.name} was not had within {self.timeout:g} s: {holder.find(path, fd)}"
+            )
         if self.on_wait and waited >= self.next_report:
             self.next_report = waited + _REPORT_EVERY
             self.on_wait(holder.find(path, fd, waited=waited))
@@ -136,18 +139,23 @@ def take(
     timeout: float | None = None,
     on_wait: Callable[[Holder], None] | None = None,
     turn: bool = True,
+    base: Path | None = None,
 ) -> Held:
-    """As `gpu_lock`, but the caller releases. `turn=False` is for a wrapper that computes nothing itself."""
+    """As `gpu_lock`, but the caller releases. `turn=False` is for a wrapper that computes nothing itself.
+
+    `base` is another lock than the GPU's, with the same rules.
+    """
     if kind not in get_args(Kind):
         raise UsageProblem(f"kind of GPU lock: got {printable(str(kind))}, wanted one of {get_args(Kind)}")
     if isinstance(devices, str):
         raise UsageProblem("devices of the GPU lock: got one string, wanted a sequence of UUIDs")
     if timeout is not None and not timeout >= 0:
         raise UsageProblem(f"time-out of the GPU lock: got {timeout}, wanted at least 0 seconds")
-    base = paths.lock_path()
+    name = "GPU lock" if base is None else f"lock {printable(str(base))}"
+    base = base or paths.lock_path()
     uuids = tuple(sorted({paths.canonical_uuid(uuid) for uuid in devices}))
     timed = kind == "timed"
-    patience = _Patience(timeout, on_wait)
+    patience = _Patience(timeout, on_wait, name)
     files: list[LockedFile] = []
     try:
         if not timed:
@@ -179,6 +187,16 @@ def gpu_lock(
     timed series below a lock that is only shared: it would wait for itself.
     """
     held = take(kind, devices, timeout=timeout, on_wait=on_wait)
+    try:
+        yield held
+    finally:
+        held.release()
+
+
+@contextlib.contextmanager
+def cpu_lock(timeout: float | None = None, on_wait: Callable[[Holder], None] | None = None) -> Iterator[Held]:
+    """Hold the lock of timed series on the CPU (`/tmp/harness-cpu`) for the length of the block, as `gpu_lock` does."""
+    held = take("timed", timeout=timeout, on_wait=on_wait, base=paths.cpu_lock_path())
     try:
         yield held
     finally:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from harness.lock.holder import Holder
 
 
-def announcer(write: Callable[[str], None], *, every: float = 30.0) -> Callable[[Holder], None]:
+def announcer(
+    write: Callable[[str], None], *, every: float = 30.0, name: str = "the GPU lock"
+) -> Callable[[Holder], None]:
     """An `on_wait` for `gpu_lock` that passes one line to `write` per change of holder and per `every` seconds."""
     last: tuple[object, float] | None = None
 
@@ -17,6 +19,6 @@ def announcer(write: Callable[[str], None], *, every: float = 30.0) -> Callable[
         if last is not None and last[0] == who and holder.waited - last[1] < every:
             return
         last = (who, holder.waited)
-        write(f"waiting for the GPU lock since {holder.waited:.0f} s: {holder}")
+        write(f"waiting for {name} since {holder.waited:.0f} s: {holder}")
 
     return on_wait

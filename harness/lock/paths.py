@@ -12,6 +12,8 @@ from harness.text import printable
 
 VARIABLE = "HARNESS_GPU_LOCK"
 DEFAULT = Path("/tmp/gpu")
+CPU_VARIABLE = "HARNESS_CPU_LOCK"
+CPU_DEFAULT = Path("/tmp/harness-cpu")
 
 _MAX_UUID = 120
 _NVIDIA_UUID = re.compile(r"(?:GPU-)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
@@ -19,12 +21,21 @@ _NVIDIA_UUID = re.compile(r"(?:GPU-)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12
 
 def lock_path() -> Path:
     """`$HARNESS_GPU_LOCK`, else `/tmp/gpu`. A relative path is refused: it would be another lock in every folder."""
-    value = os.environ.get(VARIABLE)
+    return _chosen(VARIABLE, DEFAULT)
+
+
+def cpu_lock_path() -> Path:
+    """`$HARNESS_CPU_LOCK`, else `/tmp/harness-cpu`: two timed series on the CPU keep each other out."""
+    return _chosen(CPU_VARIABLE, CPU_DEFAULT)
+
+
+def _chosen(variable: str, default: Path) -> Path:
+    value = os.environ.get(variable)
     if not value:
-        return DEFAULT
+        return default
     path = Path(value)
     if not path.is_absolute() or "\0" in value:
-        raise UsageProblem(f"{VARIABLE} is {printable(value)}; wanted an absolute path, such as {DEFAULT}")
+        raise UsageProblem(f"{variable} is {printable(value)}; wanted an absolute path, such as {default}")
     return path
 
 

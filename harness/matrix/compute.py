@@ -153,7 +153,14 @@ def _first_failure(record: Record) -> str:
     case, verdict = next(
         (pair for pair in named if pair[1] not in EXPECTED), ("a case that is not named", "fail")
     )
-    return f"line {record.first}: {verdict} in {case}"
+    words = f"line {record.first}: {verdict} in {case}"
+    speed = next((line.speed[case] for line in record.lines if case in line.speed), None)
+    if speed is None:
+        return words
+    return (
+        f"{words}: {speed.median_us:g} us against {speed.oracle_median_us:g} of {speed.oracle} on {speed.processor}, "
+        f"{speed.reason}"
+    )
 
 
 def _evidence(held: _Held) -> Iterable[CellEvidence]:
@@ -172,6 +179,7 @@ def _evidence(held: _Held) -> Iterable[CellEvidence]:
             worst=line.worst,
             skips=line.skips,
             not_passed=line.not_passed,
+            speed=line.speed,
             outdated=held.why,
         )
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.evidence.ledger_lines import SkipPart, Worst
+from harness.evidence.ledger_lines import SkipPart, SpeedPart, Worst
 from harness.matrix.states import State
 from harness.rows.model import Dimension
 from harness.verdicts import Verdict
@@ -31,6 +31,7 @@ class CellEvidence(_Strict):
     worst: Worst
     skips: tuple[SkipPart, ...]
     not_passed: dict[str, Verdict]
+    speed: dict[str, SpeedPart] = Field(description="figures of timed series by case, under Perf")
     outdated: tuple[str, ...] = Field(
         description="why the line no longer speaks about the tree; empty: it does"
     )

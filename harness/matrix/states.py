@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.verdicts import Verdict
+from harness.verdicts import PASSING, Verdict
 
 
 class State(StrEnum):
@@ -55,7 +55,7 @@ class Seen:
 
     @property
     def failed(self) -> bool:
-        return any(verdict is not Verdict.PASS and verdict not in _EXCUSED for verdict in self.verdicts)
+        return any(verdict not in PASSING and verdict not in _EXCUSED for verdict in self.verdicts)
 
     @property
     def skipped_all(self) -> bool:

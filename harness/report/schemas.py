@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness.audit.model import Audit
 from harness.evidence.record import Evidence
 from harness.matrix.model import Matrix
 from harness.paths import REPOSITORY
+from harness.report.bench_model import BenchReport
 from harness.report.compare_model import CompareReport
+from harness.upstream.model import Diff, Status
 
 FOLDER = REPOSITORY / "docs" / "schemas"
 
@@ -17,9 +20,13 @@ FOLDER = REPOSITORY / "docs" / "schemas"
 def schemas() -> dict[str, dict[str, Any]]:
     """File name -> schema of the contract behind it."""
     return {
+        "bench.schema.json": BenchReport.model_json_schema(mode="serialization"),
+        "audit.schema.json": Audit.model_json_schema(mode="serialization"),
         "compare.schema.json": CompareReport.model_json_schema(mode="serialization"),
         "evidence.schema.json": Evidence.model_json_schema(mode="serialization"),
         "matrix.schema.json": Matrix.model_json_schema(mode="serialization"),
+        "upstream.schema.json": Status.model_json_schema(mode="serialization"),
+        "upstream-diff.schema.json": Diff.model_json_schema(mode="serialization"),
     }
 
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
 from harness.errors import BadInput
+from harness.evidence.case import Case
 from harness.evidence.ledger import HEAD, LEDGER, sha256
 from harness.evidence.promote import promote
 from harness.evidence.recompute import recompute_check
-from harness.evidence.tests.made import CASES, Q4_K, evidence, judges, make_run, on, passing
+from harness.evidence.required import write_required
+from harness.evidence.tests.made import (
+    CASES,
+    DECODE,
+    PRODUCT,
+    Q4_K,
+    commit,
+    evidence,
+    judges,
+    make_run,
+    on,
+    passing,
+)
 from harness.verdicts import Verdict
 
 
@@ -78,6 +92,32 @@ def test_claims_of_a_device_fail_the_check_of_a_machine_without_it(tree: Path) -
     skipped = [evidence(case, tree, Verdict.SKIP) for case in CASES if case.backend != "cpu"]
     found = recompute_check(make_run(tree, [*passing(tree, on("cpu")), *skipped]), tree)
     assert (found.confirmed, found.failed, found.ok) == (2, (), True)
+
+
+def night_of(tree: Path) -> list[Case]:
+    """`PRODUCT` as a nightly family on the CPU, in the list of the tree's required cases."""
+    night = dataclasses.replace(
+        PRODUCT, name="test.night", backends=("cpu",), files=DECODE.files, nightly="a model takes minutes"
+    )
+    write_required([*CASES, *night.cases()], tree)
+    commit(tree)
+    return list(night.cases())
+
+
+def test_a_cell_that_only_the_nightly_run_recomputes_fails_the_check(tree: Path) -> None:
+    night = night_of(tree)
+    promote(make_run(tree, [*passing(tree), *passing(tree, night)]), tree)
+    found = recompute_check(make_run(tree, passing(tree)), tree)
+    assert [line.split()[:2] for line in found.nightly] == [[Q4_K, "Compute"]]
+    assert (found.confirmed, found.failed, found.ok) == (2, (), True)
+
+
+def test_half_of_a_nightly_family_is_taken_for_none(tree: Path) -> None:
+    night = night_of(tree)
+    promote(make_run(tree, [*passing(tree), *passing(tree, night)]), tree)
+    found = recompute_check(make_run(tree, [*passing(tree), *passing(tree, night[:1])]), tree)
+    (line,) = found.failed
+    assert "was not recomputed: 1 case" in line
 
 
 def test_answers_from_the_memo_confirm_a_claim(tree: Path) -> None:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from harness.matrix.states import MEANINGS, Seen, State, cell_state, dimension_state, record_state
-from harness.verdicts import Verdict
+from harness.verdicts import EXPECTED, Verdict
 
 PASSED = Seen({Verdict.PASS: 3})
 FAILED = Seen({Verdict.PASS: 2, Verdict.FAIL_VALUE: 1})
@@ -41,9 +41,7 @@ def test_one_record_shows_another_state(seen: Seen, state: State) -> None:
     assert record_state(seen, stand_in=False) is state
 
 
-@pytest.mark.parametrize(
-    "verdict", [v for v in Verdict if v not in (Verdict.PASS, Verdict.SKIP, Verdict.XFAIL)]
-)
+@pytest.mark.parametrize("verdict", [v for v in Verdict if v not in EXPECTED])
 def test_a_verdict_that_is_neither_pass_nor_excused_is_less_than_a_failure(verdict: Verdict) -> None:
     assert record_state(Seen({Verdict.PASS: 99, verdict: 1}), stand_in=False) is State.FAIL
 
