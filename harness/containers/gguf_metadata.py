@@ -111,9 +111,15 @@ def read_metadata(cursor: Cursor, count: int) -> dict[str, GgufValue]:
     found: dict[str, GgufValue] = {}
     for index in range(count):
         key_at = cursor.position
-        key = text_of(cursor.string(f"kv[{index}].key", MAX_KEY_BYTES, "the format's limit for keys"))
+        raw_key = cursor.string(f"kv[{index}].key", MAX_KEY_BYTES, "the format's limit for keys")
+        key = text_of(raw_key)
         if not key:
             raise cursor.bad(f"kv[{index}].key", key_at, "an empty key", "a name")
+        if b"\0" in raw_key:
+            raise cursor.bad(
+                f"kv[{index}].key", key_at, raw_key, "a key without NUL bytes",
+                hint="engines written in C cut the key there, and take it for another one",
+            )  # fmt: skip
         if key in found:
             raise cursor.bad(
                 f"kv[{index}].key",

@@ -12,6 +12,7 @@ from harness.containers.gguf_format import (
     MAX_DIMS,
     MAX_ELEMENTS,
     MAX_NAME_BYTES,
+    MAX_TENSOR_BYTES,
     TENSOR_COUNT_AT,
     padded,
 )
@@ -91,9 +92,19 @@ def _read_info(cursor: Cursor, index: int, end: int, alignment: int, taken: dict
             "a name that occurs once",
             hint=f"first as {taken[name]}",
         )
+    dims_at = cursor.position + 4
     dims = _read_dims(cursor, here, name)
     kind = _read_type(cursor, here, name, dims)
     nbytes = math.prod(dims) // kind.block_elems * kind.block_bytes
+    if nbytes > MAX_TENSOR_BYTES:
+        # Found here, and not at the next tensor's offset, which would be wrong then too.
+        raise cursor.bad(
+            f"{here}.dims",
+            dims_at,
+            f"{nbytes} bytes of {kind.name}",
+            f"at most {MAX_TENSOR_BYTES} bytes",
+            tensor=name,
+        )
     start_at = cursor.position
     start = cursor.u64(f"{here}.offset")
     if start != end:

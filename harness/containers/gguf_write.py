@@ -174,6 +174,9 @@ def _items(prefix: str, key: str, kind: ValueType, items: Any) -> bytes:
         if not all(isinstance(item, str | bytes) for item in items):
             raise UsageProblem(f"{key}: not every item is a string")
         return b"".join(_string(prefix, item) for item in items)
+    if isinstance(items, np.ndarray) and _NUMPY_TYPES.get(items.dtype.str[1:]) == kind.name:
+        # Bit by bit: a signalling NaN would come back quiet from a Python float.
+        return items.astype(np.dtype(f"{prefix}{kind.code}")).tobytes()
     numbers = items.tolist() if isinstance(items, np.ndarray) else items
     try:
         return struct.pack(f"{prefix}{len(numbers)}{kind.code}", *numbers)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.containers import open_checkpoint
+from harness.containers.checkpoint import ByteOrder
 from harness.containers.gguf_write import TensorData, Typed, write_gguf
 from harness.containers.tests import gguf_bytes as g
 from harness.errors import UsageProblem
@@ -128,3 +129,11 @@ def test_what_no_file_can_hold_is_refused_and_leaves_no_file(
     with pytest.raises(UsageProblem, match=message):
         write_gguf(tmp_path / "x.gguf", metadata, tensors, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_the_bits_of_an_array_survive_its_writing(tmp_path: Path, order: ByteOrder) -> None:
+    signalling = np.array([0x7F800001, 0xFFB2B97F, 0x80000000], np.uint32)
+    write_gguf(tmp_path / "x.gguf", {"key": signalling.view(np.float32)}, [], byte_order=order)
+    with open_checkpoint(tmp_path / "x.gguf") as checkpoint:
+        assert checkpoint.value("key").view(np.uint32).tolist() == signalling.tolist()
