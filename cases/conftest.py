@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.plugin.memo import MEMO
 from oracles.pool import Pool
 
 
 @pytest.fixture(scope="session")
-def oracle_pool() -> Iterator[Pool]:
-    """The pinned oracles; each is installed and started at its first use."""
-    with Pool() as pool:
+def oracle_pool(pytestconfig: pytest.Config) -> Iterator[Pool]:
+    """The pinned oracles; each is installed and started at its first use, and asked what the memo does not hold."""
+    with Pool(memo=pytestconfig.stash[MEMO]) as pool:
         yield pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,9 +19,7 @@ from cases.generators import (
     value_fields,
     with_unit_scales,
 )
-from cases.ggml.decode import rows_of
-from harness.evidence.case import Family
-from harness.rows.model import Dimension
+from cases.ggml.family import NO_SUCH_FIELD, products
 from kernels.quantizer import quantize
 from kernels.units import Unit, load_units, unit
 
@@ -128,33 +127,17 @@ VALUES: Mapping[str, tuple[Draw, Callable[[Unit], bool]]] = {
 """Value of the axis -> what draws the operands, and the encodings that it applies to."""
 
 
-def _unfit(chosen: Mapping[str, str]) -> str | None:
-    return None if VALUES[chosen["values"]][1](unit(chosen["encoding"])) else "the encoding has no such field"
+def unfit(chosen: Mapping[str, str]) -> str | None:
+    """Why an encoding has no operands of a value of the axis; None where it has."""
+    return None if VALUES[chosen["values"]][1](unit(chosen["encoding"])) else NO_SUCH_FIELD
 
 
 BOUND = "gamma_c(u=2^-24) * sum|a||b| + underflow, for ours and the engine's: kernels/cpu_matmul_bound.py"
 FILES = (Path(__file__), Path(__file__).parent / "test_compute_cases.py")
 
-
-def _family(
-    name: str,
-    axes: Mapping[str, tuple[str, ...]],
-    refuse: Callable[[Mapping[str, str]], str | None] | None = None,
-) -> Family:
-    return Family(
-        name=name,
-        op="matmul",
-        dimension=Dimension.COMPUTE,
-        backends=("cpu",),
-        encodings=ENCODINGS,
-        axes=axes,
-        rows=rows_of,
-        bound=BOUND,
-        files=FILES,
-        refuse=refuse,
-    )
-
-
-ROWS_OF_X = _family("ggml.matmul_m", {"m": tuple(f"m{m}" for m in M), "width": ("one_block", "three_blocks")})
-ROWS_OF_W = _family("ggml.matmul_n", {"n": tuple(f"n{n}" for n in N), "width": ("wide",)})
-OPERANDS = _family("ggml.matmul_values", {"values": tuple(VALUES)}, _unfit)
+_cpu = functools.partial(products, encodings=ENCODINGS, files=FILES, bound=BOUND)
+ROWS_OF_X = _cpu(
+    "ggml.matmul_m", axes={"m": tuple(f"m{m}" for m in M), "width": ("one_block", "three_blocks")}
+)
+ROWS_OF_W = _cpu("ggml.matmul_n", axes={"n": tuple(f"n{n}" for n in N), "width": ("wide",)})
+OPERANDS = _cpu("ggml.matmul_values", axes={"values": tuple(VALUES)}, refuse=unfit)

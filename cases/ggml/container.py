@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from cases.generators import ordinary_blocks
-from cases.ggml.decode import ENCODINGS, rows_of
+from cases.ggml.decode import ENCODINGS
+from cases.ggml.family import rows_of
 from harness.containers import open_checkpoint
 from harness.containers.gguf_write import TensorData, write_gguf
 from harness.evidence.case import Family
@@ -150,26 +152,15 @@ def _cannot_be(chosen: Mapping[str, str]) -> str | None:
 
 _FILES = (Path(__file__), Path(__file__).parent / "test_container_cases.py")
 
-READ = Family(
-    name="ggml.container",
+_file = functools.partial(
+    Family,
     op="recognize",
     dimension=Dimension.RECOGNIZE,
     backends=("cpu",),
     encodings=holdable(),
-    axes={"layout": tuple(LAYOUTS)},
     rows=rows_of,
     bound="the same fields",
     files=_FILES,
 )
-REFUSED = Family(
-    name="ggml.container_refused",
-    op="recognize",
-    dimension=Dimension.RECOGNIZE,
-    backends=("cpu",),
-    encodings=holdable(),
-    axes={"fault": tuple(FAULTS)},
-    rows=rows_of,
-    bound="the same fields",
-    files=_FILES,
-    refuse=_cannot_be,
-)
+READ = _file(name="ggml.container", axes={"layout": tuple(LAYOUTS)})
+REFUSED = _file(name="ggml.container_refused", axes={"fault": tuple(FAULTS)}, refuse=_cannot_be)

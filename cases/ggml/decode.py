@@ -23,9 +23,7 @@ from cases.generators import (
     special_values,
     value_fields,
 )
-from harness.comparison.bounds import BIT_EXACT
-from harness.evidence.case import Family
-from harness.rows.model import Dimension
+from cases.ggml.family import NO_SUCH_FIELD, decodes
 from kernels.units import Unit, load_units, unit
 from oracles.known import KnownAnswer, load_known
 
@@ -60,11 +58,6 @@ def _has_half_scale(found: Unit) -> bool:
     return any(float_type(field) == "f16" for field in scale_fields(found))
 
 
-def rows_of(encoding: str | None) -> tuple[str, ...]:
-    """The coverage rows of an encoding, as its unit names them."""
-    return unit(encoding).rows if encoding else ()
-
-
 def known_id(answer: KnownAnswer) -> str:
     """A known answer's name as a case ID has it."""
     return re.sub(r"[^a-z0-9]+", "_", answer.name.lower()).strip("_")
@@ -73,8 +66,9 @@ def known_id(answer: KnownAnswer) -> str:
 KNOWN = {(entry.encoding, known_id(entry)): entry for entry in load_known() if entry.op == "dequantize"}
 
 
-def _unfit(chosen: Mapping[str, str]) -> str | None:
-    return None if VALUES[chosen["values"]][1](unit(chosen["encoding"])) else "the encoding has no such field"
+def unfit(chosen: Mapping[str, str]) -> str | None:
+    """Why an encoding has no blocks of a value of the axis; None where it has."""
+    return None if VALUES[chosen["values"]][1](unit(chosen["encoding"])) else NO_SUCH_FIELD
 
 
 def _unknown(chosen: Mapping[str, str]) -> str | None:
@@ -83,39 +77,18 @@ def _unknown(chosen: Mapping[str, str]) -> str | None:
 
 _FILES = (Path(__file__), Path(__file__).parent / "test_decode_cases.py")
 
-DECODE = Family(
-    name="ggml.decode",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=tuple(name for name in ENCODINGS if name not in NO_ENGINE_DECODE),
-    axes={"values": tuple(VALUES)},
-    rows=rows_of,
-    bound=BIT_EXACT.derivation,
-    files=_FILES,
-    refuse=_unfit,
+DECODE = decodes(
+    "ggml.decode",
+    tuple(name for name in ENCODINGS if name not in NO_ENGINE_DECODE),
+    {"values": tuple(VALUES)},
+    _FILES,
+    refuse=unfit,
 )
-FORMULA = Family(
-    name="ggml.decode_formula",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=ENCODINGS,
-    axes={"values": tuple(VALUES)},
-    rows=rows_of,
-    bound=BIT_EXACT.derivation,
-    files=_FILES,
-    refuse=_unfit,
-)
-KNOWN_ANSWERS = Family(
-    name="ggml.decode_known",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=tuple(name for name in ENCODINGS if any(name == encoding for encoding, _ in KNOWN)),
-    axes={"answer": tuple(dict.fromkeys(name for _, name in KNOWN))},
-    rows=rows_of,
-    bound=BIT_EXACT.derivation,
-    files=_FILES,
+FORMULA = decodes("ggml.decode_formula", ENCODINGS, {"values": tuple(VALUES)}, _FILES, refuse=unfit)
+KNOWN_ANSWERS = decodes(
+    "ggml.decode_known",
+    tuple(name for name in ENCODINGS if any(name == encoding for encoding, _ in KNOWN)),
+    {"answer": tuple(dict.fromkeys(name for _, name in KNOWN))},
+    _FILES,
     refuse=_unknown,
 )

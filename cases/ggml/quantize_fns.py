@@ -6,17 +6,18 @@ bytes (kernels/tests/test_quantize_bits.py). Upstream's statistic is computed wi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from cases.ggml.decode import ENCODINGS, rows_of
+from cases.ggml.decode import ENCODINGS
+from cases.ggml.family import decodes
 from cases.upstream.inventory import load_inventory
-from harness.comparison.bounds import BIT_EXACT, Bound, dot_product_bound
-from harness.evidence.case import Ancestor, Family
-from harness.rows.model import Dimension
+from harness.comparison.bounds import Bound, dot_product_bound
+from harness.evidence.case import Ancestor
 from kernels.provider import dequantize
 from kernels.units import Unit, load_units, unit
 
@@ -138,52 +139,28 @@ def _ancestors(bound: str, test: str = "main loop per ggml_type") -> tuple[Ances
     return (Ancestor(engine="llama.cpp", file=SOURCE, test=test, bound=bound),)
 
 
-ABSOLUTE = Family(
-    name="ggml.quantize_fns_total",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=WEIGHTS,
-    axes={},
-    rows=rows_of,
-    bound=BIT_EXACT.derivation,
-    files=_FILES,
-    upstream=_ancestors("sqrt(sum d^2) / n below a limit by type"),
+_ported = functools.partial(decodes, files=_FILES)
+ABSOLUTE = _ported(
+    "ggml.quantize_fns_total", WEIGHTS, {}, upstream=_ancestors("sqrt(sum d^2) / n below a limit by type")
 )
-REFERENCE = Family(
-    name="ggml.quantize_fns_reference",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=tuple(SECOND_QUANTIZER),
-    axes={},
-    rows=rows_of,
-    bound=BIT_EXACT.derivation,
-    files=_FILES,
+REFERENCE = _ported(
+    "ggml.quantize_fns_reference",
+    tuple(SECOND_QUANTIZER),
+    {},
     upstream=_ancestors("sqrt(sum d^2) / n between two quantizers below 1e-4"),
 )
-DOT = Family(
-    name="ggml.quantize_fns_dot",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=WEIGHTS,
-    axes={},
-    rows=rows_of,
+DOT = _ported(
+    "ggml.quantize_fns_dot",
+    WEIGHTS,
+    {},
     bound=DOT_BOUND,
-    files=_FILES,
     upstream=_ancestors("|product - that of the unquantized rows| / n below a limit by type"),
 )
-F32_DOT = Family(
-    name="ggml.quantize_fns_f32_dot",
-    op="dequantize",
-    dimension=Dimension.MATERIALIZE,
-    backends=("cpu",),
-    encodings=("ggml.f32",),
-    axes={"n": tuple(map(str, F32_LENGTHS))},
-    rows=rows_of,
+F32_DOT = _ported(
+    "ggml.quantize_fns_f32_dot",
+    ("ggml.f32",),
+    {"n": tuple(map(str, F32_LENGTHS))},
     bound=F32_BOUND,
-    files=_FILES,
     upstream=_ancestors("|difference| / n below 1e-4", "test_vec_dot_f32"),
 )
 

@@ -86,7 +86,7 @@ def test_decode_differs_from_an_answer_derived_by_hand(
 
 
 def test_no_encoding_goes_without_a_formula() -> None:
-    assert set(formulas.FORMULAS) == set(ENCODINGS)
+    assert set(ENCODINGS) <= set(formulas.FORMULAS)
 
 
 def test_no_encoding_goes_without_a_known_answer() -> None:

@@ -76,6 +76,10 @@ class Check(_Strict):
     exception: str | None = None
     match: str | None = None
     text: str | None = None
+    via: str | None = Field(default=None, description="The helper of the file in which it stands.")
+    where: dict[str, tuple[str, ...]] = Field(
+        default={}, description="What a variable of the bound is set to, as the source has it."
+    )
 
     @model_validator(mode="after")
     def _fields_of_its_kind(self) -> Self:
@@ -126,13 +130,24 @@ class UpstreamTest(_Strict):
     bound: str | None = None
     hardware: str
     needs_checkpoint: bool
-    rows: tuple[str, ...] = Field(min_length=1)
+    rows: tuple[str, ...]
     presence: dict[str, Literal["absent", "differs"]] = Field(
         default={}, description="Other releases, where they differ."
     )
     always_skipped: bool = False
     notes: tuple[str, ...] = ()
+    digest: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{12}$",
+        description="Of its source and of what it refers to in its file: whether another release has changed it at all.",
+    )
     fate: Fate
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        if not self.rows and self.fate.state != "unaccounted":
+            raise ValueError("at least 1 item in rows, for a test whose fate is known")
+        return self
 
 
 class UpstreamFile(_Strict):
@@ -143,10 +158,11 @@ class UpstreamFile(_Strict):
     hardware: str
     needs_checkpoint: bool
     checkpoint: str | None = None
-    rows: tuple[str, ...] = Field(min_length=1)
+    rows: tuple[str, ...]
     read_at: tuple[str, ...] = ()
     present_in: tuple[str, ...] = ()
     absent_from: tuple[str, ...] = ()
+    gone_in: str | None = Field(default=None, description="For what is retired: the release that lacks it.")
     module_skip_when: tuple[str, ...] = ()
     data: str | None = None
     bounds: dict[str, Any] = {}
@@ -195,12 +211,17 @@ class Inventory(_Strict):
     history: tuple[Past, ...] = ()
     new_in: dict[str, tuple[str, ...]] = {}
     files: tuple[UpstreamFile, ...]
+    retired: tuple[UpstreamFile, ...] = Field(
+        default=(), description="What the inventory's release no longer has: kept with its fate."
+    )
 
     @model_validator(mode="after")
     def _sums(self) -> Self:
         tests = list(self.tests())
         counted = Totals(
-            files=len(self.files), tests=len(tests), cases=sum(test.cases or 0 for _, test in tests)
+            files=len({file.path for file, _ in tests}),
+            tests=len(tests),
+            cases=sum(test.cases or 0 for _, test in tests),
         )
         if counted != self.totals:
             raise ValueError(f"totals as its tests add up: {counted}")
@@ -210,7 +231,8 @@ class Inventory(_Strict):
         return self
 
     def tests(self) -> Iterator[tuple[UpstreamFile, UpstreamTest]]:
-        for file in self.files:
+        """Every test with its file, those that are retired after the others."""
+        for file in (*self.files, *self.retired):
             for test in file.tests:
                 yield file, test
 

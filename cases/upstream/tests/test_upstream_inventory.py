@@ -116,10 +116,9 @@ def broken(tmp_path: Path, old: str, new: str) -> Path:
 BROKEN = {
     "a test that vanished": ("tests: 11,", "tests: 12,", "totals as its tests add up"),
     "a case that vanished": ("cases: 14}", "cases: 15}", "totals as its tests add up"),
-    "a fate of another name": ("state: unaccounted", "state: forgotten", "'unaccounted'"),
-    "ported without a place": ("state: unaccounted", "state: ported", "where, for a ported test"),
-    "skipped without a row": ("{state: unaccounted}", "{state: skipped, reason: later}", "row and reason"),
-    "not applicable without a reason": ("state: unaccounted", "state: not_applicable", "a reason"),
+    "a fate of another name": ("state: skipped", "state: forgotten", "'unaccounted'"),
+    "ported without a place": ("state: skipped", "state: ported", "where, for a ported test"),
+    "skipped without a row": ("skipped, row: QUANT-MLX-AFFINE-Q4,", "skipped,", "row and reason"),
     "a test without rows": ("rows: [QUANT-MLX-AFFINE-Q4]", "rows: []", "at least 1 item"),
     "a misspelled field": ("asserts:", "assert:", "no such field"),
 }
@@ -145,6 +144,11 @@ def test_a_check_without_its_bound_or_text_is_refused():
     for fields in ({"kind": "predicate"}, {"kind": "raises"}, {"kind": "opcheck", "rtol": 0.1}):
         with pytest.raises(ValueError, match="Value error"):
             Check.model_validate(fields)
+
+
+def test_a_test_does_not_apply_without_a_reason():
+    with pytest.raises(ValueError, match="a reason, for a test that does not apply"):
+        Fate.model_validate({"state": "not_applicable"})
 
 
 def test_a_fate_keeps_its_place_row_and_reason():

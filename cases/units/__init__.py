@@ -1,0 +1,1 @@
+"""Cases of formats that `harness new-format` began: two files a format, and here what they share."""
