@@ -1,5 +1,5 @@
 # make compare   the real checkpoint against pinned llama.cpp, bit for bit
-# make test      lint, types, tests; make test-all runs every lane in full
+# make test      lint, types, tests; make test-all also runs what is too long for every change
 PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
@@ -12,11 +12,11 @@ compare: $(VENV)/.core
 	$(BIN)/harness compare --checkpoint demo:smollm2 --oracle llama_cpp
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --refresh
 	$(BIN)/harness results check latest
 
 test-all: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --refresh --nightly
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

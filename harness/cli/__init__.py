@@ -22,9 +22,18 @@ VERBS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare a checkpoint, top to bottom, with a pinned engine."),
     "rows": ("rows", "List the coverage rows: what can be claimed, where, judged by which oracle."),
     "matrix": ("matrix", "Show what each row may claim: computed from evidence, never typed."),
+    "audit": ("audit", "Show what the suite skips, why, for which row, and what would hide a failure."),
     "results": ("results", "List, show, compare, merge and promote the runs that cases leave behind."),
     "oracles": ("oracles", "List, install and check the pinned engines."),
+    "bench": ("bench", "Time kernels against the pinned engines, verified first, under a lock."),
     "lock": ("lock", "Run a command under the GPU lock."),
+    "cache": ("cache", "Show what the harness keeps outside the repository, and make it smaller."),
+    "upstream": ("upstream", "Show what became of each upstream test, and what another release changes."),
+    "drift": ("drift", "Find what in a tree no longer fits together: what must go with a retired encoding."),
+    "new-format": (
+        "new_format",
+        "Begin an encoding or a method: all its parts, as stubs that fail until written.",
+    ),
 }
 
 

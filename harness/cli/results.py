@@ -173,14 +173,15 @@ def check_command(name: str, runs: Path | None, json_to: str | None) -> int:
         "failed": found.failed,
         "stale": found.stale,
         "unclaimed": found.unclaimed,
+        "nightly": found.nightly,
         "claims": found.claims,
     }
     if not _json(json_to, document):
-        for word in ("failed", "stale", "unclaimed"):
+        for word in ("failed", "stale", "unclaimed", "nightly"):
             _echo_some(f"{word}: {line}" for line in getattr(found, word))
         click.echo(
             f"{found.confirmed} cells confirmed, {len(found.failed)} failed, {len(found.stale)} stale, "
-            f"{len(found.unclaimed)} not in the ledger"
+            f"{len(found.unclaimed)} not in the ledger, {len(found.nightly)} left to the nightly run"
         )
         if not found.claims:
             click.echo("the ledger is empty: there is nothing to hold the run against")
