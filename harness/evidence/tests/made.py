@@ -80,7 +80,7 @@ def make_tree(root: Path) -> Path:
             target = root / path.relative_to(REPOSITORY)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    (root / ".gitignore").write_text("results/runs/\n")
+    (root / ".gitignore").write_text("results/runs/\n__pycache__/\n")
     write_required(CASES, root)
     git(root, "init", "--quiet", "--template=")
     commit(root)

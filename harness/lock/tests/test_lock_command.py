@@ -72,9 +72,10 @@ def test_a_signal_stops_the_wrapper_and_not_the_command(
     lock: Path, processes: Processes, number: signal.Signals
 ) -> None:
     code = f"""
-import signal, sys, time
-signal.signal({int(number)}, lambda *_: (print("got it", flush=True), sys.exit(9)))
-print("ready", flush=True)
+import os, signal, sys, time
+# Not print: the signal may come while it still holds the stream.
+signal.signal({int(number)}, lambda *_: (os.write(1, b"got it\\n"), sys.exit(9)))
+os.write(1, b"ready\\n")
 time.sleep({LIMIT})
 """
     process = processes.start([*HARNESS, "lock", "--", sys.executable, "-c", code])
