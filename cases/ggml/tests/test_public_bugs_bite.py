@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from cases.generators import Blocks, columns, every_code, random_blocks, scale_fields, with_unit_scales
-from cases.ggml import adversarial, far
+from cases.ggml import adversarial, backend_ops, far
 from cases.ggml.public_bugs import (
     DATA,
     DECODES,
@@ -260,7 +260,7 @@ def test_a_bug_of_the_table_has_no_operands_or_no_fault() -> None:
 
 
 def test_what_is_said_to_be_tested_elsewhere_is_not() -> None:
-    modules = (far, adversarial)
+    modules = (far, adversarial, backend_ops)
     families = {
         family.name
         for module in modules
