@@ -24,6 +24,7 @@ from cases.ggml.public_bugs import (
 from cases.ggml.same_bits import first_changed
 from harness.comparison.bounds import BIT_EXACT, dot_product_bound
 from harness.errors import BadInput
+from harness.evidence.case import Family
 from harness.paths import REPOSITORY
 from harness.plugin.judging import Opinion, judge
 from harness.plugin.opinions import own_judge
@@ -266,7 +267,7 @@ def test_what_is_said_to_be_tested_elsewhere_is_not() -> None:
         for module in modules
         for value in vars(module).values()
         for family in (value if isinstance(value, tuple) else (value,))
-        if hasattr(family, "cases")
+        if isinstance(family, Family)
     }
     for entry in load_bugs().elsewhere:
         for place in entry.tested_by:
