@@ -1,5 +1,6 @@
 """Waiting for processes to appear and to go."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -20,3 +21,9 @@ def wait_for(condition, seconds=20):
         if time.monotonic() > until:
             pytest.fail("it did not happen in time")
         time.sleep(0.02)
+
+
+def heeds_signals():
+    """For `preexec_fn`: nohup, and a shell's `&`, leave signals ignored in all that they start."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import Unavailable
 from oracles import leash, pip
-from oracles.tests.processes import gone, wait_for
+from oracles.tests.processes import gone, heeds_signals, wait_for
 from oracles.tests.test_worker_process import WORKERS
 
 WRITE_PID = "import os, pathlib, time; pathlib.Path({path!r}).write_text(str(os.getpid())); time.sleep(600)"
@@ -26,6 +26,7 @@ def parent_of(code, tmp_path):
             f"import sys\nFORK = {str(tmp_path / 'fork')!r}\nCHILD = {WRITE_PID.format(path=str(path))!r}\n{code}",
         ],
         stderr=subprocess.DEVNULL,
+        preexec_fn=heeds_signals,
     )
     wait_for(lambda: path.exists() and path.read_text())
     return process, int(path.read_text())

@@ -14,7 +14,7 @@ from harness.subjects.remote import PythonSubject
 from harness.subjects.target import parse_target
 from harness.subjects.tests.conftest import RIGHT, decode
 from harness.verdicts import Verdict
-from oracles.tests.processes import gone, wait_for
+from oracles.tests.processes import gone, heeds_signals, wait_for
 from oracles.worker_process import ProviderError
 
 RIGHT_FUNCTION = f"def dequantize(encoding, data, shape):\n    return {RIGHT}\n"
@@ -38,7 +38,8 @@ def test_a_spinning_subject_dies_with_a_harness_that_is_killed(tmp_path, number)
             f"""if True:
                 from harness.subjects.tests.conftest import decode, PythonSubject, parse_target
                 decode(PythonSubject(parse_target({f"{subject}:spin"!r})), timeout=300)""",
-        ]
+        ],
+        preexec_fn=heeds_signals,
     )
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     parent.send_signal(number)
