@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.errors import Unavailable
+
 if TYPE_CHECKING:
     from oracles.doctor import Examination
     from oracles.pins import Pin
@@ -68,15 +70,25 @@ def list_command(as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--offline", is_flag=True, help="Download nothing: fail when one is not installed.")
 def install_command(names: tuple[str, ...], offline: bool) -> None:
-    """Install the oracles named, or all of them, from their hash-locked requirements."""
+    """Install the oracles named, or all of them, from their hash-locked requirements.
+
+    One that cannot be installed does not keep the others from it; the exit is 3 then, after all were tried.
+    """
     from oracles.install import ensure, installed
 
+    failed: list[str] = []
     for pin in _chosen(names):
         already = installed(pin) is not None
-        with _progress() as tell:
-            environment = ensure(pin, offline=offline, progress=tell)
+        try:
+            with _progress() as tell:
+                environment = ensure(pin, offline=offline, progress=tell)
+        except Unavailable as problem:
+            failed.append(str(problem))
+            continue
         what = "was installed already" if already else "installed"
         click.echo(f"{pin.name}  {pin.package} {pin.version}  {what}  {environment.path}")
+    if failed:
+        raise Unavailable("; ".join(failed))
 
 
 @command.command("doctor")

@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 import zipfile
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
+from harness.cli.oracles import install_command
 from harness.errors import Unavailable
 from oracles import install
 from oracles.install import State
@@ -250,3 +253,21 @@ def test_another_lock_is_another_environment(pin):
     before = install.environment_path(pin)
     pin.lock.write_text(pin.lock.read_text() + "# another\n")
     assert install.environment_path(pin) != before
+
+
+def test_an_oracle_that_cannot_be_installed_keeps_the_next_from_it(monkeypatch, tmp_path):
+    tried = []
+
+    def ensure(pin, *, offline, progress):
+        tried.append(pin.name)
+        if pin.name == "formats":
+            raise Unavailable("oracle formats: no network")
+        return SimpleNamespace(path=tmp_path)
+
+    monkeypatch.setattr(install, "ensure", ensure)
+    monkeypatch.setattr(install, "installed", lambda pin: None)
+    ran = CliRunner().invoke(install_command, ["formats", "llama_cpp.ops"])
+    assert tried == ["formats", "llama_cpp.ops"]
+    assert "llama_cpp.ops  xllamacpp" in ran.stdout
+    assert isinstance(ran.exception, Unavailable)
+    assert str(ran.exception) == "oracle formats: no network"
