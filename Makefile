@@ -13,6 +13,7 @@ compare: $(VENV)/.core
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n $(JOBS) --refresh
+	$(BIN)/harness audit --baseline results/audit.json
 	$(BIN)/harness results check latest
 
 test-all: $(VENV)/.test lint

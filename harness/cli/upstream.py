@@ -78,25 +78,28 @@ def diff(engine: str, tree: Path, against: Path | None, json_to: str | None) -> 
 def update(engine: str, tree: Path, release: str | None, dry_run: bool, inventory: Path | None) -> int:
     """Rewrite the inventory of ENGINE after a tree, for review: fates and words stay, new tests are unaccounted.
 
-    Exit 1 when there is something to review.
+    Exit 1 when there is something to review, or a file of the tree could not be read.
     """
     from harness.report.output import write_text
-    from harness.upstream.text import changed_lines
-    from harness.upstream.update import rewrites
+    from harness.upstream.text import changed_lines, not_read
+    from harness.upstream.update import update as updated
 
     if inventory is not None and not inventory.is_dir():
         raise UsageProblem(f"--inventory {inventory}: there is no such folder")
-    found = rewrites(engine, tree, inventory, release)
-    for rewrite in found:
+    found = updated(engine, tree, inventory, release)
+    for rewrite in found.rewrites:
         if dry_run:
             click.echo(rewrite.diff(), nl=False)
         else:
             write_text("update", str(rewrite.path), rewrite.after)
             added, removed = changed_lines([rewrite.diff()])
             click.echo(f"{rewrite.path}: {added} lines added, {removed} removed")
-    if not found:
-        click.echo(f"{engine}: the inventory is what the tree says")
-    return EXIT_DIFFERENCE if found else EXIT_OK
+    for line in not_read(found.unreadable):
+        click.echo(line, err=dry_run)
+    if found.rewrites or found.unreadable:
+        return EXIT_DIFFERENCE
+    click.echo(f"{engine}: the inventory is what the tree says")
+    return EXIT_OK
 
 
 def _write(report: BaseModel, json_to: str | None, render: Callable[[Console], Any]) -> None:

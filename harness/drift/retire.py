@@ -21,6 +21,7 @@ from kernels.units import TYPE_BYTES, Unit, load_units
 
 LAYOUT = "quant-oracle-harness"
 _OURS = ("kernels", "cases", "harness/rows/data")
+_ENCODING = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "runs"})
 
 
@@ -79,13 +80,16 @@ def retire(tree: Path, name: str) -> tuple[str, tuple[Finding, ...]]:
         raise UsageProblem(f"{tree} has no folder {missing[0]}: only a tree of this project can be searched")
     units = load_units(tree / "kernels")
     encoding = encoding_of(name, units)
+    dialects = {known.partition(".")[0] for known in (*units, *_typed())}
+    if not _ENCODING.fullmatch(encoding) or encoding.partition(".")[2] in dialects:
+        raise UsageProblem(f"--retire {name!r}: wanted an encoding, such as ggml.q8_0")
     own = f"kernels/{encoding.replace('.', '/')}/"
     findings = [_unit_itself(encoding, own)] if encoding in units else []
     findings += _lonely_tables(encoding, units)
     findings += [found for found in _mentions(tree, encoding) if not found.evidence[0].startswith(own)]
     known = encoding in units or encoding in _typed()
     if not findings and not known:
-        near = difflib.get_close_matches(encoding, [*units, *_typed()], n=3)
+        near = difflib.get_close_matches(encoding, sorted({*units, *_typed()}), n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UsageProblem(f"no encoding is called {name!r}, and nothing names it{hint}")
     return encoding, tuple(findings)

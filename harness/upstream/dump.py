@@ -56,6 +56,12 @@ def _flow_list(dumper: yaml.SafeDumper, data: _FlowList) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
 
 
+def _string(dumper: yaml.SafeDumper, data: str) -> yaml.Node:
+    """Half of a surrogate pair, which YAML cannot hold, is written as the escape that its source has."""
+    return dumper.represent_str(data.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+_Dumper.add_representer(str, _string)
 _Dumper.add_representer(_Flow, _flow)
 _Dumper.add_representer(_FlowList, _flow_list)
 

@@ -257,9 +257,14 @@ def _axis(axis: FoundAxis) -> dict[str, Any]:
         return found | {
             "words": ["values that only running the test tells" if axis.rows is None else "too many to list"]
         }
-    values = [[yaml.safe_load(value) for value in row] for row in axis.rows]
+    values = [[_parameter(value) for value in row] for row in axis.rows]
     found["count"] = len(values)
     return found | {"values": values if len(axis.names) > 1 else [row[0] for row in values]}
+
+
+def _parameter(text: str) -> Any:
+    """A parameter from its YAML; half of a surrogate pair, which YAML cannot hold, becomes the escape of its source."""
+    return yaml.safe_load(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def _checks(checks: Sequence[FoundCheck], written: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -75,11 +75,16 @@ def _lines(report: Diff) -> Iterator[str]:
         yield _line("~", f"{change.path}: {change.test}")
         yield from (f"    {printable(_axis(axis), LONGEST)}" for axis in change.axes)
         yield from (f"    {printable(_bound(bound), LONGEST)}" for bound in change.bounds)
-    for path, why in report.unreadable.items():
-        yield _line("!", f"{path}: not read: {why}")
+    yield from not_read(report.unreadable)
     for left in report.not_comparable:
         yield _line("?", f"{left.path}: {left.test}: {left.reason}")
     yield from _summary(report)
+
+
+def not_read(unreadable: Mapping[str, str]) -> Iterator[str]:
+    """A line for each file of a tree that could not be read, with the reason."""
+    for path, why in unreadable.items():
+        yield _line("!", f"{path}: not read: {why}")
 
 
 def _summary(report: Diff) -> Iterator[str]:

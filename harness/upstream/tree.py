@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
+from typing import Self
 
 from harness.errors import BadInput, Unavailable, UsageProblem
 from harness.text import printable
@@ -168,7 +170,7 @@ def _of_zip(source: Path) -> Iterator[Member]:
 def _of_tar(source: Path) -> Iterator[Member]:
     try:
         passed = 0
-        with tarfile.open(source, "r|*") as archive:
+        with tarfile.open(source, "r|*", tarinfo=_Header) as archive:
             for info in archive:
                 name = _checked(source, info.name)
                 passed += info.size  # a member that is not read is unpacked all the same
@@ -180,6 +182,19 @@ def _of_tar(source: Path) -> Iterator[Member]:
                     yield name, info.size, lambda info=info: _of_member(archive, info)  # type: ignore[misc]
     except _BROKEN as error:
         raise _broken(source, error, "a tar archive") from None
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header. tarfile takes a broken one behind the first member for the end of the archive; this does not."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except EOFHeaderError:
+            raise
+        except HeaderError as error:
+            raise ReadError(str(error)) from None
 
 
 def _of_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:

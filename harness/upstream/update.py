@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,15 @@ class Rewrite:
         return "".join(lines)
 
 
-def rewrites(
-    engine: str, tree: Path, folder: Path | None = None, release: str | None = None
-) -> list[Rewrite]:
+@dataclass(frozen=True)
+class Update:
+    """What an update writes, and the files of the tree that it could not read, with the reason: their tests stay."""
+
+    rewrites: tuple[Rewrite, ...]
+    unreadable: Mapping[str, str]
+
+
+def update(engine: str, tree: Path, folder: Path | None = None, release: str | None = None) -> Update:
     """What `update` writes for `engine` after `tree`: the inventory and the file of C++ facts, where they change.
 
     `folder` holds the inventory's files (default: the repository's). Errors as of `diff`; BadInput also when what
@@ -56,4 +63,5 @@ def rewrites(
     engines = read_mapping(cpp)["engines"]
     if any(name.endswith(".cpp") for name in extracted.files):
         found.append(Rewrite(cpp, facts, comment_of(facts) + plain(cpp_document(engines, engine, extracted))))
-    return [each for each in found if each.before != each.after]
+    changed = tuple(each for each in found if each.before != each.after)
+    return Update(changed, extracted.unreadable)

@@ -126,6 +126,12 @@ def test_a_typo_retires_nothing_and_says_so() -> None:
     assert isinstance(harness(str(REPOSITORY)).exception, UsageProblem)
 
 
+@pytest.mark.parametrize("name", ["", "ggml", "ggml.", ".*", "ggml.*", "kernels/ggml/", "q4 0"])
+def test_what_is_no_encoding_lists_half_the_tree(name: str) -> None:
+    with pytest.raises(UsageProblem, match="wanted an encoding"):
+        retire(REPOSITORY, name)
+
+
 def test_a_tree_of_another_project_is_searched(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="has no folder kernels"):
         retire(tmp_path, FEWEST)

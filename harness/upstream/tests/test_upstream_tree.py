@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,22 @@ def test_an_archive_beyond_the_bounds_is_refused(limit: str, value: int, tmp_pat
     monkeypatch.setattr(trees, limit, value)
     with pytest.raises(BadInput, match="more than"):
         read(write_tar(tmp_path / "a.tgz", {AWQ: "x = 1\n", GPTQ: "y = 1\n"}))
+
+
+def _whole_tar(path: Path) -> bytes:
+    with tarfile.open(path, "w") as archive:
+        for name in (AWQ, GPTQ):
+            header = tarfile.TarInfo(f"vllm-1.0/{name}")
+            header.size = 6
+            archive.addfile(header, io.BytesIO(b"x = 1\n"))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("fault", ["header", "cut"])
+def test_a_damaged_member_ends_the_archive_in_silence(fault: str, tmp_path: Path):
+    path = tmp_path / "vllm-1.0.tar"
+    whole = _whole_tar(path)
+    assert len(read(path).files) == 2
+    path.write_bytes(whole[:1024] if fault == "cut" else whole[:1030] + b"\xff" + whole[1031:])
+    with pytest.raises(BadInput, match="tar archive"):
+        read(path)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from cases.upstream.inventory import DATA, Inventory, read_inventory
+from harness.cli.upstream import command
 from harness.upstream.dump import comment_of, dumped, plain
 from harness.upstream.tests.trees import AWQ, GPTQ, write_tree
-from harness.upstream.update import rewrites
+from harness.upstream.update import update
 
 INT8 = "tests/kernels/quantization/test_block_int8.py"
 COMMENT = "# What a small engine tests.\n# A second line.\n"
@@ -83,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def updated(folder: Path, tree: dict[str, str] = TREE) -> Inventory:
-    for rewrite in rewrites("vllm", write_tree(folder / "vllm-0.28.0", tree), folder):
+    for rewrite in update("vllm", write_tree(folder / "vllm-0.28.0", tree), folder).rewrites:
         rewrite.path.write_text(rewrite.after, encoding="utf-8")
     return read_inventory(folder / "vllm.yaml")
 
@@ -127,7 +129,7 @@ def test_what_is_gone_is_retired_with_its_fate_and_history(folder: Path):
 
 def test_a_second_update_changes_nothing(folder: Path):
     updated(folder)
-    assert rewrites("vllm", folder / "vllm-0.28.0", folder) == []
+    assert update("vllm", folder / "vllm-0.28.0", folder).rewrites == ()
 
 
 def test_a_test_that_comes_back_is_not_lost_among_the_retired(folder: Path):
@@ -156,3 +158,19 @@ def test_the_files_are_in_canonical_form_so_that_a_diff_shows_changes_alone(name
 def test_the_cpp_facts_are_in_canonical_form():
     text = (DATA / "cpp_facts.yaml").read_text(encoding="utf-8")
     assert comment_of(text) + plain(yaml.safe_load(text)) == text
+
+
+def test_a_file_that_cannot_be_read_is_passed_over_in_silence(folder: Path):
+    tree = write_tree(folder / "vllm-0.28.0", {**TREE, GPTQ: "def broken(:\n"})
+    assert set(update("vllm", tree, folder).unreadable) == {GPTQ}
+    options = ["update", "vllm", "--tree", str(tree), "--inventory", str(folder)]
+    for _ in range(2):
+        ran = CliRunner().invoke(command, options, standalone_mode=False)
+        assert f"! {GPTQ}: not read: " in ran.stdout
+        assert ran.return_value == 1
+
+
+def test_half_of_a_surrogate_pair_ends_the_update(folder: Path):
+    source = TREE[AWQ].replace("[1, 2]", '["\\ud800", "k"]')
+    updated(folder, {**TREE, AWQ: source})
+    assert r"\ud800" in (folder / "vllm.yaml").read_text(encoding="utf-8")
