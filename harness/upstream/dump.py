@@ -56,9 +56,13 @@ def _flow_list(dumper: yaml.SafeDumper, data: _FlowList) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
 
 
+def encodable(text: str) -> str:
+    """`text` with half a surrogate pair, which YAML cannot hold, as the escape that its source has."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _string(dumper: yaml.SafeDumper, data: str) -> yaml.Node:
-    """Half of a surrogate pair, which YAML cannot hold, is written as the escape that its source has."""
-    return dumper.represent_str(data.encode("utf-8", "backslashreplace").decode("utf-8"))
+    return dumper.represent_str(encodable(data))
 
 
 _Dumper.add_representer(str, _string)

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from harness.upstream.compare import check_changes
-from harness.upstream.dump import comment_of, dumped
+from harness.upstream.dump import comment_of, dumped, encodable
 from harness.upstream.extract import Extracted
 from harness.upstream.found import FoundAxis, FoundCheck, FoundFile, FoundTest
 from harness.upstream.known import COUNTED, found_checks, known_files
@@ -257,14 +257,9 @@ def _axis(axis: FoundAxis) -> dict[str, Any]:
         return found | {
             "words": ["values that only running the test tells" if axis.rows is None else "too many to list"]
         }
-    values = [[_parameter(value) for value in row] for row in axis.rows]
+    values = [[yaml.safe_load(encodable(value)) for value in row] for row in axis.rows]
     found["count"] = len(values)
     return found | {"values": values if len(axis.names) > 1 else [row[0] for row in values]}
-
-
-def _parameter(text: str) -> Any:
-    """A parameter from its YAML; half of a surrogate pair, which YAML cannot hold, becomes the escape of its source."""
-    return yaml.safe_load(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def _checks(checks: Sequence[FoundCheck], written: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
